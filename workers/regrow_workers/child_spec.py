@@ -1,0 +1,237 @@
+"""What a supervisor needs to know of one child: the value that ``Support.child("support")`` returns.
+
+A spec is checked whole when it is made, so a tree that could not work is never stored; each message names the child,
+the field and what would fit. OTP's rules where OTP has the field (`restart`, `shutdown`, `significant`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtime_checkable
+
+from regrow_signals.durations import parse_bytes, to_ms
+from regrow_signals.errors import BadDefinition, BadInput
+from regrow_signals.ids import check_id
+
+if TYPE_CHECKING:
+    from regrow_workers.agent import Agent
+
+__all__ = [
+    "Backoff",
+    "ChildSpec",
+    "Duration",
+    "Isolation",
+    "OnExceeded",
+    "Restart",
+    "Resume",
+    "Shutdown",
+    "Size",
+    "SupervisorLike",
+]
+
+Restart = Literal["permanent", "transient", "temporary"]
+Isolation = Literal["process", "pool"]
+Resume = Literal["state", "fresh"]
+OnExceeded = Literal["escalate", "park"]
+Duration = float | timedelta
+Size = int | str
+Shutdown = Duration | Literal["brutal_kill", "infinity"]
+
+_LONGEST_BACKOFF = 60.0
+
+
+@runtime_checkable
+class SupervisorLike(Protocol):
+    """A nested supervisor, as a spec sees it: its class lives one floor up."""
+
+    @property
+    def name(self) -> str: ...
+
+    def agent_types(self) -> Mapping[str, type[Agent[Any]]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Pause before a restart: ``first`` seconds, times ``factor`` each time, at most ``longest``; with jitter."""
+
+    first: float = 1.0
+    factor: float = 2.0
+    longest: float = _LONGEST_BACKOFF
+
+    def __post_init__(self) -> None:
+        if not (_is_number(self.first) and 0 < self.first < math.inf):
+            raise BadDefinition(f"backoff: first={self.first!r} must be seconds above 0")
+        if not (_is_number(self.factor) and 1 <= self.factor < math.inf):
+            raise BadDefinition(f"backoff: factor={self.factor!r} must be 1 or more")
+        if not (_is_number(self.longest) and self.first <= self.longest < math.inf):
+            raise BadDefinition(f"backoff: longest={self.longest!r} must be at least first={self.first!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildSpec:
+    """One child of a supervisor: an agent, or a nested supervisor. Exactly one of ``agent``, ``supervisor`` is set.
+
+    ``shutdown`` is how long the child may take to end when asked: seconds (5 for an agent), ``"brutal_kill"``, or
+    ``"infinity"`` (a supervisor's default). ``None`` in ``max_restarts``, ``max_seconds`` and ``on_exceeded`` means: the
+    supervisor's own. Durations are held in seconds, sizes in bytes.
+    """
+
+    id: str
+    agent: type[Agent[Any]] | None = None
+    supervisor: SupervisorLike | None = None
+    restart: Restart = "permanent"
+    shutdown: Shutdown | None = None
+    significant: bool = False
+    isolation: Isolation = "process"
+    resume: Resume = "state"
+    init: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    deadline: Duration = 5.0
+    max_memory: Size = 512 << 20
+    max_mailbox: int = 10_000
+    max_attempts: int = 2
+    max_kills: int = 10
+    backoff: Backoff | Duration | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    max_restarts: int | None = None
+    max_seconds: Duration | None = None
+    on_exceeded: OnExceeded | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            check_id(self.id)
+        except BadInput as error:
+            raise BadDefinition(f"child id: {error}") from None
+        self._check_kind()
+        self._word("restart", self.restart, get_args(Restart))
+        self._check_significant()
+        self._set("shutdown", self._checked_shutdown())
+        self._word("isolation", self.isolation, get_args(Isolation))
+        self._word("resume", self.resume, get_args(Resume))
+        if self.on_exceeded is not None:
+            self._word("on_exceeded", self.on_exceeded, get_args(OnExceeded))
+        self._set("deadline", self._seconds("deadline", self.deadline))
+        self._set("max_memory", self._bytes("max_memory", self.max_memory))
+        for name in ("max_mailbox", "max_attempts", "max_kills"):
+            self._count(name, getattr(self, name), least=1)
+        if self.max_restarts is not None:
+            self._count("max_restarts", self.max_restarts, least=0)
+        if self.max_seconds is not None:
+            self._set("max_seconds", self._seconds("max_seconds", self.max_seconds))
+        self._set("backoff", self._checked_backoff())
+        self._set("labels", MappingProxyType(self._checked_labels()))
+        self._set("init", MappingProxyType(self._checked_init()))
+
+    @property
+    def shutdown_ms(self) -> int:
+        """As orders carry it: milliseconds, 0 for ``brutal_kill``, -1 for ``infinity``."""
+        if self.shutdown == "brutal_kill":
+            return 0
+        if self.shutdown == "infinity":
+            return -1
+        return max(1, to_ms(cast("float", self.shutdown)))
+
+    @property
+    def deadline_ms(self) -> int:
+        return max(1, to_ms(self.deadline))
+
+    def with_(self, **changes: Any) -> ChildSpec:
+        """The same spec with some fields replaced, checked again."""
+        return replace(self, **changes)
+
+    def _check_kind(self) -> None:
+        if (self.agent is None) == (self.supervisor is None):
+            raise self._bad("agent", "give exactly one of agent= and supervisor=; use YourAgent.child(...)")
+        if self.agent is not None and not hasattr(self.agent, "__regrow_name__"):
+            raise self._bad("agent", f"{self.agent!r} is not an Agent class with a name")
+        if self.supervisor is not None and not isinstance(self.supervisor, SupervisorLike):
+            raise self._bad("supervisor", f"{self.supervisor!r} is not a Supervisor")
+
+    def _check_significant(self) -> None:
+        if not isinstance(cast("object", self.significant), bool):
+            raise self._bad("significant", f"{self.significant!r} is not True or False")
+        if self.significant and self.restart == "permanent":
+            raise self._bad(
+                "significant", "a permanent child cannot be significant; say transient or temporary"
+            )
+
+    def _checked_shutdown(self) -> float | str:
+        value = self.shutdown
+        if value is None:
+            return "infinity" if self.supervisor is not None else 5.0
+        if isinstance(value, str):
+            if value not in ("brutal_kill", "infinity"):
+                raise self._bad("shutdown", f'{value!r} is not seconds, "brutal_kill" or "infinity"')
+            return value
+        # OTP allows 0; there the child is asked and killed in the same breath, so it is held as a kill.
+        seconds = self._seconds("shutdown", value, least=0.0)
+        return seconds if seconds > 0 else "brutal_kill"
+
+    def _checked_backoff(self) -> Backoff | None:
+        if self.backoff is None or isinstance(self.backoff, Backoff):
+            return self.backoff
+        first = self._seconds("backoff", self.backoff)
+        return Backoff(first, longest=max(first, _LONGEST_BACKOFF))
+
+    def _checked_labels(self) -> dict[str, str]:
+        labels = cast("object", self.labels)
+        if not isinstance(labels, Mapping):
+            raise self._bad("labels", f'{labels!r} is not a mapping such as {{"gpu": "a100"}}')
+        for key, value in cast("Mapping[object, object]", labels).items():
+            if not (isinstance(key, str) and isinstance(value, str) and key):
+                raise self._bad("labels", f"{key!r}: {value!r} must be text to text")
+        return dict(cast("Mapping[str, str]", labels))
+
+    def _checked_init(self) -> dict[str, Any]:
+        init = cast("object", self.init)
+        if not isinstance(init, Mapping):
+            raise self._bad("init", f"{init!r} is not a mapping of the state's fields")
+        fields = dict(cast("Mapping[str, Any]", init))
+        if self.agent is None:
+            if fields:
+                raise self._bad("init", "a supervisor has no state to begin with")
+            return fields
+        try:
+            state = self.agent.initial_state(fields)
+        except BadInput as error:
+            raise self._bad("init", str(error)) from None
+        # Held as plain JSON values: it is stored in Redis with the child.
+        return state.model_dump(mode="json", exclude_unset=True)
+
+    def _word(self, name: str, value: object, words: Iterable[str]) -> None:
+        if value not in words:
+            raise self._bad(name, f"{value!r} is none of {', '.join(words)}")
+
+    def _seconds(self, name: str, value: Duration, *, least: float | None = None) -> float:
+        seconds = value.total_seconds() if isinstance(value, timedelta) else value
+        if not _is_number(seconds) or not math.isfinite(seconds):
+            raise self._bad(name, f"{value!r} is not seconds or a timedelta")
+        if seconds < 0 or (least is None and seconds == 0):
+            raise self._bad(name, f"{value!r} must be {'above 0' if least is None else '0 or more'} seconds")
+        return float(seconds)
+
+    def _bytes(self, name: str, value: Size) -> int:
+        try:
+            size = parse_bytes(value)
+        except BadInput as error:
+            raise self._bad(name, str(error)) from None
+        if size < 1:
+            raise self._bad(name, f"{value!r} must be at least one byte")
+        return size
+
+    def _count(self, name: str, value: object, *, least: int) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise self._bad(name, f"{value!r} must be a whole number of {least} or more")
+
+    def _bad(self, name: str, why: str) -> BadDefinition:
+        return BadDefinition(f"child {self.id!r}: {name}: {why}")
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
