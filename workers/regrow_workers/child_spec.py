@@ -1,7 +1,7 @@
 """What a supervisor needs to know of one child: the value that ``Support.child("support")`` returns.
 
-A spec is checked whole when it is made, so a tree that could not work is never stored; each message names the child,
-the field and what would fit. OTP's rules where OTP has the field (`restart`, `shutdown`, `significant`).
+A spec is checked whole when it is made, so a tree that could not work is never stored; each message names the
+child, the field and what would fit. OTP's rules where OTP has the field.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SupervisorLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Pause before a restart: ``first`` seconds, times ``factor`` each time, at most ``longest``; with jitter."""
+    """Pause before a restart: ``first`` seconds, times ``factor`` each time, at most ``longest``."""
 
     first: float = 1.0
     factor: float = 2.0
@@ -73,11 +73,11 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSpec:
-    """One child of a supervisor: an agent, or a nested supervisor. Exactly one of ``agent``, ``supervisor`` is set.
+    """One child of a supervisor: an agent or a nested supervisor; exactly one of the two is set.
 
-    ``shutdown`` is how long the child may take to end when asked: seconds (5 for an agent), ``"brutal_kill"``, or
-    ``"infinity"`` (a supervisor's default). ``None`` in ``max_restarts``, ``max_seconds`` and ``on_exceeded`` means: the
-    supervisor's own. Durations are held in seconds, sizes in bytes.
+    ``shutdown`` is how long the child may take to end when asked: seconds (an agent: 5), ``"brutal_kill"``,
+    or ``"infinity"`` (a supervisor's default). ``None`` in ``max_restarts``, ``max_seconds`` and
+    ``on_exceeded`` means: the supervisor's own. Durations are held in seconds, sizes in bytes.
     """
 
     id: str
@@ -145,7 +145,7 @@ class ChildSpec:
     def _check_kind(self) -> None:
         if (self.agent is None) == (self.supervisor is None):
             raise self._bad("agent", "give exactly one of agent= and supervisor=; use YourAgent.child(...)")
-        if self.agent is not None and not hasattr(self.agent, "__regrow_name__"):
+        if self.agent is not None and not hasattr(self.agent, "definition"):
             raise self._bad("agent", f"{self.agent!r} is not an Agent class with a name")
         if self.supervisor is not None and not isinstance(self.supervisor, SupervisorLike):
             raise self._bad("supervisor", f"{self.supervisor!r} is not a Supervisor")
@@ -155,7 +155,7 @@ class ChildSpec:
             raise self._bad("significant", f"{self.significant!r} is not True or False")
         if self.significant and self.restart == "permanent":
             raise self._bad(
-                "significant", "a permanent child cannot be significant; say transient or temporary"
+                "significant", "a permanent child cannot be significant; use transient or temporary"
             )
 
     def _checked_shutdown(self) -> float | str:
