@@ -1,4 +1,4 @@
-"""Every .lua file compiles: a Redis of its own is asked to load each. Prints the server's word on those that do not."""
+"""Every .lua file compiles: a Redis of its own is asked to load each. Prints what the server says of the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent / "signals" / "regrow_signals" 
 def main() -> int:
     faults = 0
     with tempfile.TemporaryDirectory(prefix="regrow-lua-") as folder, EmbeddedRedis(Path(folder)) as server:
-        client = redis.Redis.from_url(server.info.url)
+        client = redis.Redis(unix_socket_path=server.info.socket, password=server.info.password)
         for path in sorted(SCRIPTS.glob("**/*.lua")):
             try:
                 client.script_load(path.read_text(encoding="utf-8"))
