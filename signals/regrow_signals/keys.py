@@ -1,0 +1,156 @@
+"""Every key of regrow in Redis: the only place where a key's name is built.
+
+All keys of a namespace share one hash tag, ``{namespace}``, so that any step on them can be one script, on Redis
+Cluster too. ``KEY_TABLE`` says of each what it holds, who writes it, and whether it expires; the documentation and the
+test that looks for stray keys read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from regrow_signals.ids import check_namespace
+
+__all__ = ["KEY_TABLE", "KeyKind", "Keys"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyKind:
+    """One kind of key: ``name`` follows the tag, and an id follows its trailing ``:``; ``type`` is Redis's."""
+
+    name: str
+    type: str
+    owner: str
+    expiry: str
+    holds: str
+
+
+KEY_TABLE: Final[tuple[KeyKind, ...]] = (
+    KeyKind(
+        "agent:", "hash", "register, claim, commit, decision", "none", "an agent: type, state, version, owner"
+    ),
+    KeyKind(
+        "mailbox:", "stream", "send, commit (emits), settle", "none", "accepted, not yet applied signals"
+    ),
+    KeyKind("outbox:", "stream", "commit, relay, settle", "none", "committed effects and held emits"),
+    KeyKind("dead:", "stream", "commit, relay", "none", "dead letters with their reasons"),
+    KeyKind("journal:", "stream", "commit", "none", "the last transitions"),
+    KeyKind(
+        "seen:",
+        "hash",
+        "send",
+        "two dedupe windows",
+        "signal ids accepted lately; `.since` of this generation",
+    ),
+    KeyKind("seen-old:", "hash", "send", "two dedupe windows", "the generation of signal ids before `seen`"),
+    KeyKind(
+        "fate:", "hash", "commit, dead_retry, dead_drop", "none", "what became of signals not simply applied"
+    ),
+    KeyKind("agents", "zset", "register, beat", "none", "every registered agent by its last beat"),
+    KeyKind("nodes", "zset", "join, beat", "none", "nodes by their last beat"),
+    KeyKind("node:", "hash", "join, beat", "none", "a node: host, pid, labels, load, types"),
+    KeyKind("control:", "stream", "decision", "none", "orders to a node"),
+    KeyKind("exits", "stream", "claim, report, join, request", "none", "the watchdog's mailbox"),
+    KeyKind("supervisor:", "hash", "decision", "none", "a supervisor's children, holds, restarts"),
+    KeyKind("supervisors", "set", "decision", "none", "paths of all supervisors"),
+    KeyKind("leader", "string", "lease", "the lease", "who leads"),
+    KeyKind("held", "zset", "commit, relay", "none", "agents with held emits"),
+    KeyKind("claims:", "set", "claim_effect, settle", "none", "effects in the hands of a node"),
+    KeyKind("reply:", "list", "decision, commit", "minutes", "answers to a request"),
+    KeyKind("counters", "hash", "every step", "none", "what metrics are made of"),
+    KeyKind("events", "stream", "every life event", "none, capped", "starts, exits, restarts, escalations"),
+    KeyKind("effect:", "hash", "commit, claim_effect, settle", "none", "a committed effect not yet settled"),
+    KeyKind("effects", "zset", "commit, ring, settle", "none", "effects by the time they are due to ring"),
+    KeyKind("bell", "list", "commit", "none", "one element at most; wakes the ringer"),
+)
+
+
+class Keys:
+    """Names of all keys of one namespace. Ids given to it were checked at the door (``ids.py``)."""
+
+    __slots__ = (
+        "_prefix",
+        "agents",
+        "bell",
+        "counters",
+        "effects",
+        "events",
+        "exits",
+        "held",
+        "leader",
+        "namespace",
+        "nodes",
+        "supervisors",
+        "tag",
+    )
+
+    def __init__(self, namespace: str = "regrow") -> None:
+        self.namespace: Final = check_namespace(namespace)
+        self.tag: Final = f"{{{namespace}}}"
+        prefix = f"{self.tag}:"
+        self._prefix: Final = prefix
+        self.agents: Final = f"{prefix}agents"
+        self.nodes: Final = f"{prefix}nodes"
+        self.exits: Final = f"{prefix}exits"
+        self.supervisors: Final = f"{prefix}supervisors"
+        self.leader: Final = f"{prefix}leader"
+        self.held: Final = f"{prefix}held"
+        self.counters: Final = f"{prefix}counters"
+        self.events: Final = f"{prefix}events"
+        self.effects: Final = f"{prefix}effects"
+        self.bell: Final = f"{prefix}bell"
+
+    def __repr__(self) -> str:
+        return f"Keys({self.namespace!r})"
+
+    def agent(self, agent: str) -> str:
+        return f"{self._prefix}agent:{agent}"
+
+    def mailbox(self, agent: str) -> str:
+        return f"{self._prefix}mailbox:{agent}"
+
+    def outbox(self, agent: str) -> str:
+        return f"{self._prefix}outbox:{agent}"
+
+    def dead(self, agent: str) -> str:
+        return f"{self._prefix}dead:{agent}"
+
+    def journal(self, agent: str) -> str:
+        return f"{self._prefix}journal:{agent}"
+
+    def seen(self, agent: str) -> str:
+        return f"{self._prefix}seen:{agent}"
+
+    def seen_old(self, agent: str) -> str:
+        """The generation before ``seen``. Not ``seen:<id>:old``: that is what an agent ``<id>:old`` would own."""
+        return f"{self._prefix}seen-old:{agent}"
+
+    def fate(self, agent: str) -> str:
+        return f"{self._prefix}fate:{agent}"
+
+    def node(self, node: str) -> str:
+        return f"{self._prefix}node:{node}"
+
+    def control(self, node: str) -> str:
+        return f"{self._prefix}control:{node}"
+
+    def supervisor(self, path: str) -> str:
+        return f"{self._prefix}supervisor:{path}"
+
+    def claims(self, node: str) -> str:
+        return f"{self._prefix}claims:{node}"
+
+    def reply(self, request: str) -> str:
+        return f"{self._prefix}reply:{request}"
+
+    def effect(self, effect: str) -> str:
+        return f"{self._prefix}effect:{effect}"
+
+    def kind(self, key: str) -> KeyKind | None:
+        """The documented kind of a key of this namespace; None for a stranger's."""
+        if not key.startswith(self._prefix):
+            return None
+        rest = key[len(self._prefix) :]
+        head, colon, _ = rest.partition(":")
+        return next((kind for kind in KEY_TABLE if kind.name == head + colon), None)
