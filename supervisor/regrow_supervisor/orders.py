@@ -1,0 +1,111 @@
+"""What comes out of a decision: orders for nodes, replies for callers, reports for people. In order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from regrow_supervisor.states import SupervisorState
+
+__all__ = ["Decision", "Kill", "Order", "Output", "Reply", "Report", "Start", "Stop"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Begin life ``incarnation`` of the child; answered by Started, StartFailed, Declined, Unplaced or Exited.
+
+    ``start`` is the opaque ``start`` of the child's definition: what the shell and the node need.
+    """
+
+    path: str
+    child: str
+    incarnation: int
+    start: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Ask, wait ``shutdown_ms`` (-1: without limit; 0: kill at once), then kill; answered by Exited.
+
+    After a kill by us the reason of the Exited is ``killed``.
+    """
+
+    path: str
+    child: str
+    incarnation: int
+    shutdown_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """End it now; nobody waits for the answer: its supervisor was killed. ``shutdown_ms`` as in Stop, mostly 0."""
+
+    path: str
+    child: str
+    incarnation: int
+    shutdown_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The answer to a call. ``error`` is OTP's word (not_found, already_started, already_present, running,
+    restarting, max_children, start_failed, simple_one_for_one, noproc, call_exit, invalid_...); ``detail`` its rest.
+
+    ``value`` of start_child, restart_child: ``{"child", "incarnation", "info"}``; incarnation None: it declined.
+    which_children: ``[[id, "running"|"stopped"|"restarting"|.., incarnation, type], ..]``, last started first.
+    count_children: ``[specs, active, supervisors, workers]``. get_childspec: the spec, defaults filled in.
+    """
+
+    request: str
+    value: Any = None
+    error: str = ""
+    detail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Something that a person may want to know, for ``{ns}:events``.
+
+    OTP's contexts: ``child_terminated``, ``start_error``, ``shutdown`` (gave up, or refused a restart),
+    ``shutdown_error``. A supervisor's own life, with ``child=""`` and its own incarnation: ``started``, ``exited``,
+    ``start_failed``, ``declined``, ``paused``. Ours: ``progress`` (a child runs), ``waiting``, ``parked``, ``backoff``,
+    ``held``, ``unheld``, ``revived``.
+    """
+
+    path: str
+    context: str
+    child: str = ""
+    reason: str = ""
+    incarnation: int = 0
+    count: int = 0
+    """Several children in one report (simple_one_for_one's shutdown_error); 0: one child."""
+
+
+Order = Start | Stop | Kill
+Output = Order | Reply | Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """``states``: the changed records only; ``removed``: paths whose record is to be deleted; ``output``: in order."""
+
+    states: Mapping[str, SupervisorState]
+    removed: tuple[str, ...] = ()
+    output: tuple[Output, ...] = ()
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        return tuple(item for item in self.output if isinstance(item, (Start, Stop, Kill)))
+
+    @property
+    def replies(self) -> tuple[Reply, ...]:
+        return tuple(item for item in self.output if isinstance(item, Reply))
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        return tuple(item for item in self.output if isinstance(item, Report))
