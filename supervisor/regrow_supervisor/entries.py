@@ -1,0 +1,120 @@
+"""What lies in ``{ns}:exits``, read into values: pure, and total. Whatever cannot be read is ``Junk`` with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from regrow_signals.errors import BadId
+from regrow_signals.ids import check_id
+from regrow_signals.replies import is_text
+
+__all__ = ["AgentExited", "AgentStarted", "Entry", "Junk", "NodeChanged", "RequestMade", "read_entry"]
+
+_LONGEST_REASON = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStarted:
+    """A claim: the incarnation runs."""
+
+    agent: str
+    incarnation: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentExited:
+    """A node's report of an end. ``charged``: does it count for the restart intensity."""
+
+    agent: str
+    incarnation: int
+    node: str
+    reason: str
+    charged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChanged:
+    """``joined``, ``draining`` or ``left``."""
+
+    node: str
+    event: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMade:
+    """A client's or an operator's request; the answer goes to ``{ns}:reply:<request>``."""
+
+    request: str
+    op: str
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Junk:
+    """Nothing that a node or a client of ours writes. ``request`` is set where somebody can still be answered."""
+
+    why: str
+    request: str = ""
+
+
+Entry = AgentStarted | AgentExited | NodeChanged | RequestMade | Junk
+
+
+def read_entry(fields: Mapping[str, str | bytes]) -> Entry:
+    """Read one entry; never raises."""
+    texts: dict[str, str] = {}
+    for name, value in fields.items():
+        if isinstance(value, bytes) or not is_text(value) or not is_text(name):
+            return Junk(f"field {ascii(name):.80} is not UTF-8")
+        texts[name] = value
+    try:
+        return _READERS[texts.get("kind", "")](texts)
+    except KeyError as missing:
+        if texts.get("kind", "") not in _READERS:
+            return Junk(f"unknown kind {texts.get('kind')!r:.80}")
+        return Junk(f"kind={texts['kind']} without field {missing}", _answerable(texts))
+    except (BadId, ValueError) as error:
+        return Junk(f"kind={texts.get('kind')}: {error}"[:300], _answerable(texts))
+
+
+def _started(texts: Mapping[str, str]) -> Entry:
+    return AgentStarted(check_id(texts["agent"], "agent"), _number(texts), texts.get("node", ""))
+
+
+def _exited(texts: Mapping[str, str]) -> Entry:
+    return AgentExited(
+        check_id(texts["agent"], "agent"),
+        _number(texts),
+        texts.get("node", ""),
+        texts["reason"][:_LONGEST_REASON],
+        texts.get("charged", "1") == "1",
+    )
+
+
+def _node(texts: Mapping[str, str]) -> Entry:
+    return NodeChanged(check_id(texts["node"], "node"), texts["event"])
+
+
+def _request(texts: Mapping[str, str]) -> Entry:
+    request = check_id(texts["request"], "request")
+    rest = {name: value for name, value in texts.items() if name not in ("kind", "request", "op")}
+    return RequestMade(request, texts["op"], rest)
+
+
+_READERS = {"started": _started, "exited": _exited, "node": _node, "request": _request}
+
+
+def _number(texts: Mapping[str, str]) -> int:
+    text = texts["incarnation"]
+    if not (text.isascii() and text.isdigit()) or len(text) > 15:
+        raise ValueError(f"incarnation {text!r:.40} is no number")
+    return int(text)
+
+
+def _answerable(texts: Mapping[str, str]) -> str:
+    try:
+        return check_id(texts.get("request", ""))
+    except BadId:
+        return ""
