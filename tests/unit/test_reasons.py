@@ -1,0 +1,98 @@
+"""Why a worker ended: one row of the table in ``reasons.py`` after another."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from regrow_workers.reasons import (
+    ExitReason,
+    Killed,
+    Knowledge,
+    WorkerExit,
+    explain,
+    is_expected,
+    spawner_lost,
+)
+from regrow_workers.slots import Phase, Reading
+
+NOTHING = Knowledge()
+
+
+def slot(phase: Phase = Phase.IDLE, entry: str = "", said: str = "") -> Reading:
+    return Reading(beats=1, phase=phase, since=0.0, entry=entry, said=said)
+
+
+BUSY = slot(Phase.APPLYING, entry="5-0")
+
+
+@pytest.mark.parametrize(
+    ("status", "reading", "known", "expected"),
+    [
+        (0, slot(Phase.RELEASED, said="normal"), NOTHING, ExitReason("normal", "none", True)),
+        (0, slot(Phase.RELEASED, said="shutdown"), NOTHING, ExitReason("shutdown", "none", True)),
+        (0, slot(Phase.RELEASED, said="shutdown:moved"), NOTHING, ExitReason("shutdown:moved", "none", True)),
+        (0, slot(Phase.RELEASED, said="shutdown"), Knowledge(draining=True), ExitReason("drained", "none", False)),
+        (0, slot(Phase.RELEASED, said="normal"), Knowledge(draining=True), ExitReason("normal", "none", True)),
+        (WorkerExit.SUPERSEDED, slot(Phase.SUPERSEDED), NOTHING, ExitReason("superseded", "none", False)),
+        (
+            WorkerExit.FAILED,
+            slot(Phase.FAILED, said="ValueError: no"),
+            NOTHING,
+            ExitReason("exception:ValueError: no", "none", True, "ValueError: no"),
+        ),
+        (
+            WorkerExit.CRASHED,
+            slot(Phase.CRASHED, said="KeyError: 1"),
+            NOTHING,
+            ExitReason("exception:KeyError: 1", "attempt", True, "KeyError: 1"),
+        ),
+        (
+            WorkerExit.BOOT_FAILED,
+            slot(Phase.BOOT_FAILED, said="no state"),
+            NOTHING,
+            ExitReason("start_failed:no state", "none", True, "no state"),
+        ),
+        (-9, BUSY, Knowledge(Killed.DEADLINE), ExitReason("deadline", "attempt", True)),
+        (-9, BUSY, Knowledge(Killed.MEMORY), ExitReason("memory", "attempt", True)),
+        (-9, BUSY, Knowledge(Killed.FROZEN), ExitReason("frozen", "attempt", True)),
+        (-9, BUSY, Knowledge(Killed.FROZEN, was_stopped=True), ExitReason("frozen", "kill", True)),
+        (-9, slot(), Knowledge(Killed.FROZEN), ExitReason("frozen", "none", True)),
+        (-9, slot(Phase.BOOT), Knowledge(Killed.START_TIMEOUT), ExitReason("start_timeout", "none", True)),
+        (-9, BUSY, Knowledge(Killed.SHUTDOWN_TIME), ExitReason("killed", "none", True)),
+        (-9, BUSY, Knowledge(Killed.OPERATOR), ExitReason("operator", "none", False)),
+        (-9, BUSY, Knowledge(Killed.SUPERSEDED), ExitReason("superseded", "none", False)),
+        (-9, BUSY, Knowledge(Killed.DRAINED, draining=True), ExitReason("drained", "none", False)),
+        (-9, BUSY, NOTHING, ExitReason("signal:SIGKILL", "kill", True)),
+        (-9, BUSY, Knowledge(draining=True), ExitReason("signal:SIGKILL", "kill", True)),
+        (-signal.SIGSEGV, BUSY, NOTHING, ExitReason("signal:SIGSEGV", "attempt", True)),
+        (-42, BUSY, NOTHING, ExitReason("signal:SIG42", "attempt", True)),
+        (3, BUSY, NOTHING, ExitReason("exit:3", "attempt", True)),
+    ],
+)  # fmt: skip
+def test_an_end_has_one_reason_and_one_charge(
+    status: int, reading: Reading, known: Knowledge, expected: ExitReason
+) -> None:
+    assert explain(status, reading, known) == expected
+
+
+@pytest.mark.parametrize("code", [0, *WorkerExit])
+def test_a_handler_that_exits_with_one_of_our_codes_is_not_taken_for_us(code: int) -> None:
+    assert explain(code, BUSY, NOTHING) == ExitReason(f"exit:{int(code)}", "attempt", True)
+
+
+def test_a_segfault_after_the_ask_to_stop_is_told_as_what_it_is() -> None:
+    known = Knowledge(killed=None, draining=True)
+
+    assert explain(-signal.SIGSEGV, BUSY, known).reason == "signal:SIGSEGV"
+
+
+def test_a_lost_spawner_charges_the_signal_as_a_kill_and_nobody_else() -> None:
+    assert spawner_lost() == ExitReason("spawner_lost", "kill", False)
+
+
+def test_expected_ends_are_otps() -> None:
+    assert [is_expected(each) for each in ("normal", "shutdown", "shutdown:x", "drained", "exit:0")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip

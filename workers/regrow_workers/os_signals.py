@@ -1,0 +1,94 @@
+"""The operating system's signals and process ties. (regrow's own signals are in ``regrow_signals``.)"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+
+__all__ = ["SignalInbox", "die_with_parent", "process_state", "reset_for_child", "signal_name"]
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def die_with_parent(parent: int | None = None, sig: int = signal.SIGKILL) -> None:
+    """Ask the kernel to send ``sig`` to this process when the *thread* that forked it ends.
+
+    ``parent`` is the pid that the caller knows as its parent: if it died before the request was made, the kernel will
+    never tell, so this process kills itself at once. Call it from a process forked by its parent's main thread. On
+    macOS there is no such request: the caller's pipe to its parent must tell.
+    """
+    if _LIBC is not None and _LIBC.prctl(_PR_SET_PDEATHSIG, int(sig), 0, 0, 0) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"prctl(PR_SET_PDEATHSIG): {os.strerror(code)}")
+    if parent is not None and os.getppid() != parent:
+        os.kill(os.getpid(), sig)
+
+
+def signal_name(number: int) -> str:
+    """``SIGKILL`` for 9; ``SIG42`` for one without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"
+
+
+def process_state(pid: int) -> str:
+    """The kernel's letter for a process (``R S D T Z ...``), empty if it cannot be read.
+
+    Only asked about children that are not reaped yet, whose pid cannot have gone to another process.
+    """
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
+    except (OSError, IndexError):
+        return ""
+
+
+class SignalInbox:
+    """Signals received, as bytes on a socket that a selector or a blocking wait can watch.
+
+    The handlers do nothing: Python's wakeup fd carries the number, so what is done about a signal is decided in the
+    loop, never in a handler.
+    """
+
+    def __init__(self) -> None:
+        self.reader, self._writer = socket.socketpair()
+        self.reader.setblocking(False)
+        self._writer.setblocking(False)
+
+    def install(self, numbers: Iterable[int]) -> None:
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        for number in numbers:
+            signal.signal(number, self._handle)
+
+    def fileno(self) -> int:
+        return self.reader.fileno()
+
+    def take(self) -> list[int]:
+        """Signals since the last call, oldest first."""
+        try:
+            return list(self.reader.recv(4096))
+        except BlockingIOError:
+            return []
+
+    @staticmethod
+    def _handle(number: int, frame: FrameType | None) -> None:
+        """Nothing: the number is in the socket already."""
+
+
+def reset_for_child(ignored: Iterable[int]) -> None:
+    """In a forked child: forget the parent's handlers and wakeup fd, ignore ``ignored``.
+
+    Blocked signals stay blocked: the caller unblocks them once its own handlers stand.
+    """
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    for unwanted in ignored:
+        signal.signal(unwanted, signal.SIG_IGN)

@@ -1,0 +1,155 @@
+"""Why a worker ended: from its wait status, what its slot says and what the node did to it. Pure.
+
+The table (kind, whether the signal in hand is charged, whether the supervisor's restart intensity is):
+
+| what happened                                             | reason              | in hand | intensity |
+| --------------------------------------------------------- | ------------------- | ------- | --------- |
+| released, by ``Stop()`` or because it was asked to         | what the slot says  | none    | yes |
+| the node is draining, and it released or was killed for it | drained             | none    | no  |
+| superseded: another life owns the agent                    | superseded          | none    | no  |
+| an exception in a handler (dead-lettered in the same step) | exception:...       | none    | yes |
+| an exception outside of handlers                           | exception:...       | attempt | yes |
+| it could not start                                         | start_failed:...    | none    | yes |
+| killed by us: over its deadline, over its memory           | deadline, memory    | attempt | yes |
+| killed by us: no progress                                  | frozen              | attempt | yes |
+| the same, and somebody had stopped it (SIGSTOP)            | frozen              | kill    | yes |
+| killed by us: not up in time                               | start_timeout       | none    | yes |
+| killed by us: the time to shut down ran out                | killed              | none    | yes |
+| killed by us: an operator's order, superseded              | as said             | none    | no  |
+| SIGKILL that none of ours sent                             | signal:SIGKILL      | kill    | yes |
+| another signal                                             | signal:<name>       | attempt | yes |
+| any other exit, also 0 without a release                   | exit:<code>         | attempt | yes |
+| the spawner died                                           | spawner_lost        | kill    | no  |
+
+Whether an end counts against the intensity is OTP's question of the restart type and of who asked for it; the last
+column says no only where the end is not the agent's doing at all. A permanent child that stops normally counts.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Literal
+
+from regrow_workers.os_signals import signal_name
+from regrow_workers.slots import Phase, Reading
+
+__all__ = [
+    "Charge",
+    "ExitReason",
+    "Killed",
+    "Knowledge",
+    "WorkerExit",
+    "explain",
+    "is_expected",
+    "spawner_lost",
+]
+
+Charge = Literal["attempt", "kill", "none"]
+
+REASON_LENGTH = 300
+ASKED = "shutdown"
+"""What a worker's slot says when it released because it was asked to, not by a ``Stop()`` of its own."""
+
+
+class WorkerExit(IntEnum):
+    """Exit codes of workers. Each counts only together with the phase that the worker noted in its slot."""
+
+    RELEASED = 0
+    BOOT_FAILED = 69
+    CRASHED = 70
+    SUPERSEDED = 71
+    FAILED = 72
+
+
+class Killed(StrEnum):
+    """Why the node sent SIGKILL to a worker of its own."""
+
+    DEADLINE = "deadline"
+    FROZEN = "frozen"
+    MEMORY = "memory"
+    START_TIMEOUT = "start_timeout"
+    SHUTDOWN_TIME = "killed"
+    OPERATOR = "operator"
+    SUPERSEDED = "superseded"
+    DRAINED = "drained"
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What the node knows of an ended worker besides its status and its slot."""
+
+    killed: Killed | None = None
+    draining: bool = False
+    was_stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExitReason:
+    """``reason`` as it goes to Redis; ``charge`` for the signal in hand; ``charged`` for the restart intensity."""
+
+    reason: str
+    charge: Charge
+    charged: bool
+    error: str = ""
+
+
+_KILL_CHARGES: dict[Killed, tuple[Charge, bool]] = {
+    Killed.DEADLINE: ("attempt", True),
+    Killed.FROZEN: ("attempt", True),
+    Killed.MEMORY: ("attempt", True),
+    Killed.START_TIMEOUT: ("none", True),
+    Killed.SHUTDOWN_TIME: ("none", True),
+    Killed.OPERATOR: ("none", False),
+    Killed.SUPERSEDED: ("none", False),
+    Killed.DRAINED: ("none", False),
+}
+
+
+def explain(status: int, slot: Reading, known: Knowledge) -> ExitReason:
+    """``status`` is an exit code, or minus the number of the signal that ended the process."""
+    if status == -signal.SIGKILL:
+        return _sigkill(slot, known)
+    if status < 0:
+        return ExitReason(f"signal:{signal_name(-status)}", "attempt", True)
+    ours = _our_exit(status, slot, known)
+    return ours if ours is not None else ExitReason(f"exit:{status}", "attempt", True)
+
+
+def is_expected(reason: str) -> bool:
+    """OTP's normal ends: ``normal``, ``shutdown``, ``shutdown:<text>``."""
+    return reason in ("normal", "shutdown") or reason.startswith("shutdown:")
+
+
+def spawner_lost() -> ExitReason:
+    return ExitReason("spawner_lost", "kill", False)
+
+
+def _sigkill(slot: Reading, known: Knowledge) -> ExitReason:
+    if known.killed is None:
+        return ExitReason(f"signal:{signal_name(signal.SIGKILL)}", "kill", True)
+    charge, charged = _KILL_CHARGES[known.killed]
+    if known.killed is Killed.FROZEN and known.was_stopped:
+        charge = "kill"
+    if not slot.entry:
+        charge = "none"
+    return ExitReason(str(known.killed), charge, charged)
+
+
+def _our_exit(status: int, slot: Reading, known: Knowledge) -> ExitReason | None:
+    match (status, slot.phase):
+        case (WorkerExit.RELEASED, Phase.RELEASED):
+            if known.draining and slot.said == ASKED:
+                return ExitReason(Killed.DRAINED, "none", False)
+            return ExitReason(slot.said[:REASON_LENGTH] or "normal", "none", True)
+        case (WorkerExit.SUPERSEDED, Phase.SUPERSEDED):
+            return ExitReason("superseded", "none", False)
+        case (WorkerExit.FAILED, Phase.FAILED):
+            return ExitReason(f"exception:{slot.said}"[:REASON_LENGTH], "none", True, slot.said)
+        case (WorkerExit.CRASHED, Phase.CRASHED):
+            return ExitReason(f"exception:{slot.said}"[:REASON_LENGTH], "attempt", True, slot.said)
+        case (WorkerExit.BOOT_FAILED, Phase.BOOT_FAILED):
+            return ExitReason(f"start_failed:{slot.said}"[:REASON_LENGTH], "none", True, slot.said)
+        case _:
+            return None

@@ -1,0 +1,65 @@
+"""What a node is told at the door: plain values, checked together. Durations are seconds, as everywhere in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, Literal
+
+from regrow_signals.errors import BadSetting
+
+__all__ = ["FAIL_STEPS", "NodeSettings"]
+
+FAIL_STEPS = ("before_claim", "before_read", "after_read", "in_handler", "before_commit", "after_commit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """Settings of one node (``regrow worker``), handed down to its spawner and workers.
+
+    ``fail_points`` is a seam for crash tests alone: ``{"after_read": 3}`` makes each worker whose incarnation is 1 kill
+    itself (SIGKILL) when it reaches that step for the third time. Nobody sets it but a test's constructor call.
+    """
+
+    heartbeat: float = 1.0
+    node_timeout: float = 3.0
+    start_timeout: float = 10.0
+    drain: float = 4.0
+    deadline: float = 5.0
+    shutdown: float = 5.0
+    read_count: int = 100
+    read_block: float = 1.0
+    max_workers: int = 4096
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    log_format: Literal["text", "json"] = "text"
+    log_level: str = "INFO"
+    die_with_parent: bool = False
+    fail_points: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        for name in ("heartbeat", "node_timeout", "start_timeout", "deadline", "read_block"):
+            if getattr(self, name) <= 0:
+                raise BadSetting(f"{name} must be more than 0 seconds, not {getattr(self, name)}")
+        for name in ("drain", "shutdown"):
+            if getattr(self, name) < 0:
+                raise BadSetting(f"{name} must not be negative, not {getattr(self, name)}")
+        if self.node_timeout < 2 * self.heartbeat:
+            raise BadSetting(
+                f"node_timeout ({self.node_timeout} s) must be at least twice heartbeat ({self.heartbeat} s), "
+                "or one slow beat would declare a living node lost"
+            )
+        if self.read_count < 1 or self.max_workers < 1:
+            raise BadSetting("read_count and max_workers must be at least 1")
+        unknown = sorted(set(self.fail_points) - set(FAIL_STEPS))
+        if unknown:
+            raise BadSetting(f"fail_points: no step {unknown[0]!r}; there are {', '.join(FAIL_STEPS)}")
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON data, for the spawner."""
+        plain = {name: getattr(self, name) for name in (each.name for each in fields(self))}
+        return {**plain, "labels": dict(self.labels), "fail_points": dict(self.fail_points)}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> NodeSettings:
+        return cls(**plain)

@@ -1,0 +1,164 @@
+"""Progress slots: shared memory in which each worker notes what it is at, readable after its death.
+
+A slot has three parts, each with one writer, so no lock is needed:
+
+* the beat counter, bumped by the worker's progress thread twice a second (a process that is frozen, or whose native
+  code holds the interpreter lock, does not bump it);
+* the work: phase, since when (monotonic, one clock for all processes of the host), acceptance id in hand;
+* what the worker said last: a short text, for the reason of its end.
+
+A reader may meet a half-written work part: it reads until two looks agree.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import tempfile
+import time
+from dataclasses import dataclass
+from enum import IntEnum
+
+__all__ = ["Phase", "Reading", "Slot", "SlotTable", "TEXT_BYTES"]
+
+SLOT_BYTES = 1024
+_BEATS = struct.Struct("=Q")
+_WORK = struct.Struct("=QdQQ")  # phase, since, entry's milliseconds, entry's sequence
+_LENGTH = struct.Struct("=Q")
+_WORK_AT = 8
+_LENGTH_AT = _WORK_AT + _WORK.size
+_TEXT_AT = _LENGTH_AT + _LENGTH.size
+TEXT_BYTES = SLOT_BYTES - _TEXT_AT
+
+
+class Phase(IntEnum):
+    """What a worker is at. The last five are ends: only the worker's own code writes them, so an exit code that a
+    handler happened to choose is never taken for one of ours."""
+
+    FREE = 0
+    BOOT = 1
+    IDLE = 2
+    APPLYING = 3
+    STORING = 4
+    RELEASED = 10
+    SUPERSEDED = 11
+    FAILED = 12
+    BOOT_FAILED = 13
+    CRASHED = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One look at a slot. ``entry`` is the acceptance id in hand, empty outside a transition."""
+
+    beats: int
+    phase: Phase
+    since: float
+    entry: str
+    said: str
+
+
+class Slot:
+    """One worker's slot."""
+
+    def __init__(self, memory: mmap.mmap, index: int) -> None:
+        self._memory = memory
+        self._at = index * SLOT_BYTES
+        self._beats = 0
+        self.index = index
+
+    def beat(self) -> None:
+        """Progress thread only."""
+        self._beats += 1
+        _BEATS.pack_into(self._memory, self._at, self._beats)
+
+    def begin(self, entry: str) -> None:
+        """A transition begins with this entry in hand. Called for every signal: one pack, no allocation to speak of."""
+        ms, _, seq = entry.partition("-")
+        _WORK.pack_into(
+            self._memory, self._at + _WORK_AT, Phase.APPLYING, time.monotonic(), int(ms), int(seq or 0)
+        )
+
+    def note(self, phase: Phase, said: str | None = None) -> None:
+        """The worker is at ``phase`` now, nothing in hand; ``said`` is kept for the reason of its end."""
+        if said is not None:
+            text = said.encode("utf-8", "replace")[:TEXT_BYTES]
+            self._memory[self._at + _TEXT_AT : self._at + _TEXT_AT + len(text)] = text
+            _LENGTH.pack_into(self._memory, self._at + _LENGTH_AT, len(text))
+        _WORK.pack_into(self._memory, self._at + _WORK_AT, phase, time.monotonic(), 0, 0)
+
+    def clear(self, phase: Phase) -> None:
+        """Node only, before the slot is given to a worker, and after its end."""
+        self._memory[self._at : self._at + SLOT_BYTES] = bytes(SLOT_BYTES)
+        self._beats = 0
+        self.note(phase)
+
+    def read(self) -> Reading:
+        phase, since, ms, seq = self._steady_work()
+        (beats,) = _BEATS.unpack_from(self._memory, self._at)
+        (length,) = _LENGTH.unpack_from(self._memory, self._at + _LENGTH_AT)
+        start = self._at + _TEXT_AT
+        said = self._memory[start : start + min(length, TEXT_BYTES)].decode("utf-8", "replace")
+        return Reading(beats, Phase(phase), since, f"{ms}-{seq}" if ms else "", said)
+
+    def _steady_work(self) -> tuple[int, float, int, int]:
+        last = _WORK.unpack_from(self._memory, self._at + _WORK_AT)
+        for _ in range(100):
+            again = _WORK.unpack_from(self._memory, self._at + _WORK_AT)
+            if again == last:
+                return again
+            last = again
+        return last
+
+
+class SlotTable:
+    """All slots of one spawner's workers; ``fd`` is handed down to them.
+
+    Each spawner gets a table of its own: workers of a dead spawner may go on for some milliseconds, and must not
+    scribble over their successors' slots.
+    """
+
+    def __init__(self, fd: int, count: int) -> None:
+        self.fd = fd
+        self._memory = mmap.mmap(fd, count * SLOT_BYTES)
+        self._free = list(range(count - 1, -1, -1))
+
+    @classmethod
+    def create(cls, count: int) -> SlotTable:
+        fd = _anonymous_file()
+        os.ftruncate(fd, count * SLOT_BYTES)
+        return cls(fd, count)
+
+    @classmethod
+    def open_slot(cls, fd: int, index: int) -> Slot:
+        """A worker's view: only its own page is mapped in. The worker alone writes to it."""
+        page = mmap.ALLOCATIONGRANULARITY
+        start = index * SLOT_BYTES // page * page
+        memory = mmap.mmap(fd, page, offset=start)
+        return Slot(memory, (index * SLOT_BYTES - start) // SLOT_BYTES)
+
+    def take(self) -> Slot | None:
+        """A free slot in phase boot, or None if all are taken."""
+        if not self._free:
+            return None
+        slot = Slot(self._memory, self._free.pop())
+        slot.clear(Phase.BOOT)
+        return slot
+
+    def give_back(self, slot: Slot) -> None:
+        """Only after the worker's end was seen."""
+        slot.clear(Phase.FREE)
+        self._free.append(slot.index)
+
+    def close(self) -> None:
+        self._memory.close()
+        os.close(self.fd)
+
+
+def _anonymous_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("regrow-slots")
+    # macOS has no memfd: an unlinked file serves, since only its descriptor is handed down.
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
