@@ -7,13 +7,12 @@ child, the field and what would fit. OTP's rules where OTP has the field.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtime_checkable
 
-from regrow_signals.durations import parse_bytes, to_ms
+from regrow_signals.durations import Duration, size_bytes, to_ms, to_seconds
 from regrow_signals.errors import BadDefinition, BadInput
 from regrow_signals.ids import check_id
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Backoff",
     "ChildSpec",
-    "Duration",
     "Isolation",
     "OnExceeded",
     "Restart",
@@ -37,7 +35,6 @@ Restart = Literal["permanent", "transient", "temporary"]
 Isolation = Literal["process", "pool"]
 Resume = Literal["state", "fresh"]
 OnExceeded = Literal["escalate", "park"]
-Duration = float | timedelta
 Size = int | str
 Shutdown = Duration | Literal["brutal_kill", "infinity"]
 
@@ -132,11 +129,11 @@ class ChildSpec:
             return 0
         if self.shutdown == "infinity":
             return -1
-        return max(1, to_ms(cast("float", self.shutdown)))
+        return to_ms(cast("float", self.shutdown))
 
     @property
     def deadline_ms(self) -> int:
-        return max(1, to_ms(self.deadline))
+        return to_ms(self.deadline)
 
     def with_(self, **changes: Any) -> ChildSpec:
         """The same spec with some fields replaced, checked again."""
@@ -147,7 +144,7 @@ class ChildSpec:
             raise self._bad("agent", "give exactly one of agent= and supervisor=; use YourAgent.child(...)")
         if self.agent is not None and not hasattr(self.agent, "definition"):
             raise self._bad("agent", f"{self.agent!r} is not an Agent class with a name")
-        if self.supervisor is not None and not isinstance(self.supervisor, SupervisorLike):
+        if self.supervisor is not None and not isinstance(cast("object", self.supervisor), SupervisorLike):
             raise self._bad("supervisor", f"{self.supervisor!r} is not a Supervisor")
 
     def _check_significant(self) -> None:
@@ -167,7 +164,7 @@ class ChildSpec:
                 raise self._bad("shutdown", f'{value!r} is not seconds, "brutal_kill" or "infinity"')
             return value
         # OTP allows 0; there the child is asked and killed in the same breath, so it is held as a kill.
-        seconds = self._seconds("shutdown", value, least=0.0)
+        seconds = self._seconds("shutdown", value, zero=True)
         return seconds if seconds > 0 else "brutal_kill"
 
     def _checked_backoff(self) -> Backoff | None:
@@ -199,28 +196,24 @@ class ChildSpec:
         except BadInput as error:
             raise self._bad("init", str(error)) from None
         # Held as plain JSON values: it is stored in Redis with the child.
-        return state.model_dump(mode="json", exclude_unset=True)
+        plain: dict[str, Any] = state.model_dump(mode="json", exclude_unset=True)
+        return plain
 
-    def _word(self, name: str, value: object, words: Iterable[str]) -> None:
+    def _word(self, name: str, value: object, words: tuple[str, ...]) -> None:
         if value not in words:
             raise self._bad(name, f"{value!r} is none of {', '.join(words)}")
 
-    def _seconds(self, name: str, value: Duration, *, least: float | None = None) -> float:
-        seconds = value.total_seconds() if isinstance(value, timedelta) else value
-        if not _is_number(seconds) or not math.isfinite(seconds):
-            raise self._bad(name, f"{value!r} is not seconds or a timedelta")
-        if seconds < 0 or (least is None and seconds == 0):
-            raise self._bad(name, f"{value!r} must be {'above 0' if least is None else '0 or more'} seconds")
-        return float(seconds)
+    def _seconds(self, name: str, value: Duration, *, zero: bool = False) -> float:
+        try:
+            return to_seconds(value, name, zero=zero)
+        except BadInput as error:
+            raise BadDefinition(f"child {self.id!r}: {error}") from None
 
     def _bytes(self, name: str, value: Size) -> int:
         try:
-            size = parse_bytes(value)
+            return size_bytes(value, name)
         except BadInput as error:
-            raise self._bad(name, str(error)) from None
-        if size < 1:
-            raise self._bad(name, f"{value!r} must be at least one byte")
-        return size
+            raise BadDefinition(f"child {self.id!r}: {error}") from None
 
     def _count(self, name: str, value: object, *, least: int) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:

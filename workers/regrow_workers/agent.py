@@ -1,0 +1,212 @@
+"""``Agent``: a class of handlers over one ``State``. The class is the agent's type; its objects hold nothing."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from types import FrameType
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar, cast, get_args, get_origin
+
+from pydantic import ValidationError
+
+from regrow_signals.durations import Duration
+from regrow_signals.errors import BadDefinition, BadInput, BadPayload, ImpureHandler, Unhandled
+from regrow_signals.signal import Payload, Signal
+from regrow_workers import transition
+from regrow_workers.child_spec import (
+    Backoff,
+    ChildSpec,
+    Isolation,
+    OnExceeded,
+    Restart,
+    Resume,
+    Shutdown,
+    Size,
+)
+from regrow_workers.context import Context
+from regrow_workers.definition import Definition, OnError, define
+from regrow_workers.delivery import Delivery
+from regrow_workers.directives import Directive
+from regrow_workers.state import State, encode_state, parse_state
+from regrow_workers.validation import first_problem
+
+__all__ = ["Agent"]
+
+S = TypeVar("S", bound=State)
+
+
+class Agent(Generic[S]):
+    """A type of agents: ``class Support(Agent[Desk], name="support")`` with methods marked by ``@handles``.
+
+    ``name`` is what Redis knows the type by; after a rename the old one goes into ``aliases``. ``on_error`` says what
+    an exception in a handler does: ``"crash"`` ends the incarnation, its supervisor decides; ``"dead_letter"`` spares
+    the restart. ``abstract=True`` makes a base of handlers that is no type of its own.
+    """
+
+    definition: ClassVar[Definition]
+    """Set on every class with a name."""
+
+    def __init_subclass__(
+        cls,
+        *,
+        name: str | None = None,
+        aliases: Iterable[str] = (),
+        on_error: OnError | None = None,
+        abstract: bool = False,
+        **unknown: Any,
+    ) -> None:
+        super().__init_subclass__()
+        if unknown:
+            raise BadDefinition(
+                f"{cls.__name__}: unknown keyword {next(iter(unknown))!r}; there are name, aliases, on_error, abstract"
+            )
+        state_type = _state_type(cls)
+        if name is None:
+            if abstract or state_type is None:
+                return
+            raise BadDefinition(
+                f'{cls.__name__} has no name: write class {cls.__name__}(..., name="{cls.__name__.lower()}"); '
+                "Redis knows the type by it"
+            )
+        if state_type is None:
+            raise BadDefinition(
+                f"{cls.__name__} has no state type: write class {cls.__name__}(Agent[YourState], ...)"
+            )
+        inherited: Definition | None = getattr(cls, "definition", None)
+        cls.definition = define(
+            cls,
+            state_type,
+            name=name,
+            aliases=aliases if isinstance(aliases, str) else tuple(aliases),
+            on_error=on_error or (inherited.on_error if inherited else "crash"),
+            names=_names_at(inspect.currentframe()),
+        )
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise ImpureHandler(
+            f"{type(self).__name__}.{name} was set: an agent object holds nothing between signals; keep it in the State"
+        )
+
+    @classmethod
+    def cmd(
+        cls, state: S, signal: Payload | Signal, *, ctx: Context | None = None
+    ) -> tuple[S, list[Directive]]:
+        """The transition, without Redis or a process: ``(new state, directives)``.
+
+        Raises ``Unhandled``, ``Reject``, ``BadPayload``, whatever the handler raises, and ``ImpureHandler`` where it
+        returned no step or changed what it was given.
+        """
+        definition = cls.defined()
+        if type(cast("object", state)) is not definition.state_type:
+            raise BadInput(
+                f"{cls.__name__}.cmd: the state must be a {definition.state_type.__name__}, not {state!r:.80}"
+            )
+        whole = signal if isinstance(signal, Signal) else Signal.of(signal, source="test")
+        delivery = Delivery.of(whole)
+        handler = definition.routes.best(delivery.type)
+        if handler is None:
+            raise Unhandled(transition.no_handler(definition, delivery.type))
+        try:
+            argument = transition.argument_of(handler, delivery)
+        except ValidationError as error:
+            raise BadPayload(f"{handler.payload_name}: {first_problem(error)}") from None
+        before = encode_state(state)
+        context = ctx or Context.example(whole, agent_id=definition.name)
+        new, directives = transition.handle(definition, handler, state, argument, context)
+        transition.refuse_changed(handler, state, before)
+        if new is not None:
+            encode_state(new)
+        return state if new is None else cast("S", new), list(directives)
+
+    @classmethod
+    def initial_state(cls, init: Mapping[str, Any] | None = None) -> S:
+        """The state a new agent begins with: the defaults, and ``init`` over them. ``BadPayload`` names the field."""
+        state_type = cls.defined().state_type
+        try:
+            return cast("S", state_type.model_validate(dict(init or {})))
+        except ValidationError as error:
+            raise BadPayload(f"{state_type.__name__}: {first_problem(error)}") from None
+
+    @classmethod
+    def parse_state(cls, text: str, schema: int | None = None) -> S:
+        """A stored state, also one that older or newer code has written."""
+        return cast("S", parse_state(cls.defined().state_type, text, schema))
+
+    @classmethod
+    def child(
+        cls,
+        id: str,  # noqa: A002  the word of the child spec
+        *,
+        restart: Restart = "permanent",
+        shutdown: Shutdown | None = None,
+        significant: bool = False,
+        isolation: Isolation = "process",
+        resume: Resume = "state",
+        init: Mapping[str, Any] | S | None = None,
+        deadline: Duration = 5.0,
+        max_memory: Size = 512 << 20,
+        max_mailbox: int = 10_000,
+        max_attempts: int = 2,
+        max_kills: int = 10,
+        backoff: Backoff | Duration | None = None,
+        labels: Mapping[str, str] | None = None,
+        max_restarts: int | None = None,
+        max_seconds: Duration | None = None,
+        on_exceeded: OnExceeded | None = None,
+    ) -> ChildSpec:
+        """The spec of one agent of this type under a supervisor; ``init`` is the data its state begins with."""
+        return ChildSpec(
+            id=id,
+            agent=cls,
+            restart=restart,
+            shutdown=shutdown,
+            significant=significant,
+            isolation=isolation,
+            resume=resume,
+            init=init.model_dump() if isinstance(init, State) else (init if init is not None else {}),
+            deadline=deadline,
+            max_memory=max_memory,
+            max_mailbox=max_mailbox,
+            max_attempts=max_attempts,
+            max_kills=max_kills,
+            backoff=backoff,
+            labels=labels if labels is not None else {},
+            max_restarts=max_restarts,
+            max_seconds=max_seconds,
+            on_exceeded=on_exceeded,
+        )
+
+    @classmethod
+    def defined(cls) -> Definition:
+        """The class's own definition; ``BadDefinition`` for one without a name."""
+        found = cls.__dict__.get("definition")
+        if found is None:
+            raise BadDefinition(
+                f'{cls.__name__} is no agent type: it has no name (class X(Agent[S], name="x"))'
+            )
+        return cast("Definition", found)
+
+
+def _names_at(frame: FrameType | None) -> Mapping[str, Any]:
+    """The local names where a class is being defined: classes made in a function name each other."""
+    outer = frame.f_back if frame is not None else None
+    return outer.f_locals if outer is not None else {}
+
+
+def _state_type(cls: type) -> type[State] | None:
+    """The ``S`` of ``Agent[S]``, looked for along the bases; None while it is still open."""
+    for base in cls.__mro__:
+        for written in cast("tuple[Any, ...]", base.__dict__.get("__orig_bases__", ())):
+            origin = get_origin(written)
+            if not (isinstance(origin, type) and issubclass(origin, Agent)):
+                continue
+            for argument in get_args(written):
+                if isinstance(argument, TypeVar):
+                    continue
+                if not (isinstance(argument, type) and issubclass(argument, State)) or argument is State:
+                    raise BadDefinition(
+                        f"{cls.__name__}: Agent[...] takes a State class of yours, not {argument!r:.80}; "
+                        "class Desk(State): ..."
+                    )
+                return argument
+    return None

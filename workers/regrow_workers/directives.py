@@ -1,0 +1,161 @@
+"""Directives: what a transition wants done in the world, as values. Nothing here acts; a commit carries them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, cast, overload
+
+from regrow_signals.errors import BadInput
+from regrow_signals.ids import check_id, check_type
+from regrow_signals.limits import Limits
+from regrow_signals.signal import Payload, Signal
+from regrow_signals.strict_json import dumps, loads
+
+__all__ = ["Directive", "EffectRun", "Emit", "Stop"]
+
+_REASON_LENGTH: Final = 200
+_SUBJECT: Final = 1024
+_LIMITS: Final = Limits()
+
+
+class Directive:
+    """The root of all directives. Two are equal when they ask for the same."""
+
+    __slots__ = ()
+
+
+class Emit(Directive):
+    """Send a signal to another agent, in the same commit as the new state.
+
+    ``Emit(InvoiceDue(subject="x"), to="billing")``, ``Emit("invoice.due", {"subject": "x"}, to="billing")``, or a
+    whole ``Signal``, whose type, data, subject and schema are taken; its id, source and time are the sender's.
+    """
+
+    __slots__ = ("_what", "dataschema", "subject", "to", "type")
+
+    @overload
+    def __init__(
+        self, what: Payload | Signal, /, *, to: str | None = None, subject: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, what: str, data: object = None, /, *, to: str | None = None, subject: str | None = None
+    ) -> None: ...
+    def __init__(
+        self, what: object, data: object = None, /, *, to: str | None = None, subject: str | None = None
+    ) -> None:
+        if to is None:
+            raise BadInput(
+                "Emit: give to=, the id of an agent; subscriptions, which it could do without, come later"
+            )
+        self.to: Final = check_id(to, "Emit: to")
+        dataschema: str | None = None
+        if isinstance(what, Signal):
+            kind, subject, dataschema = what.type, subject or what.subject, what.dataschema
+        elif isinstance(what, Payload):
+            kind = what.signal_type
+            if not kind:
+                name = type(what).__name__
+                raise BadInput(f"Emit: {name} names no signal type: class {name}(Payload, type='...')")
+        elif isinstance(what, str):
+            kind, what = check_type(what, "Emit: type"), _Value(data)
+        else:
+            raise BadInput(f"Emit: give a Payload, a Signal, or a type and data, not a {type(what).__name__}")
+        if data is not None and not isinstance(what, _Value):
+            raise BadInput("Emit: give a payload, or a type name and data, not both")
+        if subject is not None and not (
+            isinstance(cast("object", subject), str) and 0 < len(subject) <= _SUBJECT
+        ):
+            raise BadInput(f"Emit: subject must be text of 1 to {_SUBJECT} characters")
+        self.type: Final = kind
+        self.subject: Final = subject
+        self.dataschema: Final = dataschema
+        self._what: Final[Payload | Signal | _Value] = what
+
+    @property
+    def data(self) -> Any:
+        """The data as plain JSON values."""
+        return loads(self.data_json(_LIMITS))
+
+    def data_json(self, limits: Limits) -> str:
+        """The data as strict JSON; ``NotStrictJSON`` or ``TooLarge`` if it is not, or does not fit."""
+        if isinstance(self._what, _Value):
+            return dumps(
+                self._what.value,
+                max_bytes=limits.max_signal_bytes,
+                max_depth=limits.max_json_depth,
+                what=f"data of {self.type}",
+            )
+        return self._what.data if isinstance(self._what, Signal) else self._what.to_json(limits)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Emit):
+            return NotImplemented
+        mine, theirs = self._what, other._what
+        return (self.type, self.to, self.subject, self.dataschema) == (
+            other.type,
+            other.to,
+            other.subject,
+            other.dataschema,
+        ) and ((type(mine) is type(theirs) and mine == theirs) or self.data == other.data)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.to, self.subject))
+
+    def __repr__(self) -> str:
+        shown = self._what if isinstance(self._what, Payload) else f"{self.type!r}, {self.data!r}"
+        extra = f", subject={self.subject!r}" if self.subject is not None else ""
+        return (
+            f"Emit({shown!r}, to={self.to!r}{extra})"
+            if isinstance(shown, Payload)
+            else (f"Emit({shown}, to={self.to!r}{extra})")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """Data given beside a type name, not yet looked at."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Stop(Directive):
+    """End this incarnation after the commit. ``normal``, ``shutdown`` and ``shutdown:<text>`` are expected ends.
+
+    Any other reason is an abnormal end, as in OTP: a transient child is started again after it.
+    """
+
+    reason: str = "normal"
+
+    def __post_init__(self) -> None:
+        reason = cast("object", self.reason)
+        if not isinstance(reason, str) or not reason.strip() or len(reason) > _REASON_LENGTH:
+            raise BadInput(f"Stop: reason={reason!r:.80} must be text of 1 to {_REASON_LENGTH} characters")
+        if not reason.isprintable():
+            raise BadInput(f"Stop: reason={reason!r:.80} must be one printable line")
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRun(Directive):
+    """Run a registered effect after the commit, at least once, under a stable id. Made by ``effect.run(...)``."""
+
+    name: str
+    args: dict[str, Any]
+    """The arguments by name, as plain JSON values."""
+    timeout_ms: int = field(default=60_000, compare=False)
+    retries: int = field(default=3, compare=False)
+    idempotent: bool = field(default=True, compare=False)
+    backoff_ms: int = field(default=1_000, compare=False)
+
+    def args_json(self, limits: Limits) -> str:
+        """The arguments as strict JSON; ``NotStrictJSON`` or ``TooLarge`` if they are not, or do not fit."""
+        return dumps(
+            self.args,
+            max_bytes=limits.max_signal_bytes,
+            max_depth=limits.max_json_depth,
+            what=f"arguments of effect {self.name}",
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.name, tuple(self.args)))

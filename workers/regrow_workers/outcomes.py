@@ -1,0 +1,83 @@
+"""What one transition can come to: a closed set, one class each. None of them has touched anything yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from regrow_workers.directives import Directive
+from regrow_workers.state import State
+
+__all__ = [
+    "BadData",
+    "Crashed",
+    "NewState",
+    "Outcome",
+    "Rejected",
+    "Unchanged",
+    "UnhandledType",
+    "Unstorable",
+]
+
+
+@dataclass(slots=True)
+class NewState:
+    """Applied: go on from ``state``; ``encoded`` is its JSON, checked and within its bound."""
+
+    state: State
+    encoded: str
+    directives: Sequence[Directive]
+
+
+@dataclass(slots=True)
+class Unchanged:
+    """Applied, and nothing changes but by the directives."""
+
+    directives: Sequence[Directive]
+
+
+@dataclass(slots=True)
+class UnhandledType:
+    """No handler for the type: dead letter ``unhandled``, unless a live node runs newer code."""
+
+    why: str
+
+
+@dataclass(slots=True)
+class BadData:
+    """``data`` does not fit the handler's payload: dead letter ``bad_data``."""
+
+    why: str
+
+
+@dataclass(slots=True)
+class Rejected:
+    """The handler raised ``Reject``: dead letter ``rejected``."""
+
+    why: str
+
+
+@dataclass(slots=True)
+class Unstorable:
+    """State or directives are too large, too many or not strict JSON: dead letter of that reason."""
+
+    reason: Literal[
+        "state_too_large", "not_strict_json", "too_many_directives", "signal_too_large", "too_many_hops"
+    ]
+    why: str
+
+
+@dataclass(slots=True)
+class Crashed:
+    """Any other exception: the incarnation ends with it and the signal is a dead letter ``exception``.
+
+    ``reason`` is ``exception:<Type: message>``; ``trace`` is the traceback as text, without local values.
+    """
+
+    exception: Exception
+    reason: str
+    trace: str
+
+
+Outcome: TypeAlias = NewState | Unchanged | UnhandledType | BadData | Rejected | Unstorable | Crashed

@@ -1,0 +1,187 @@
+"""``State``: an agent's whole memory as one frozen pydantic model, and its strict JSON form.
+
+What is stored is text that can be read again: a state that could not be (NaN, a lone surrogate, too deep, a number
+longer than Python reads back) is refused before the commit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, Self, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from regrow_signals.errors import BadDefinition, BadInput, BadPayload, NotStrictJSON, TooLarge
+from regrow_signals.strict_json import dumps, loads
+from regrow_workers.validation import did_you_mean, first_problem, may_nest, one_line
+
+__all__ = ["State", "changed_fields", "encode_state", "parse_state"]
+
+S = TypeVar("S", bound="State")
+
+_DEPTH_BOUND: Final = 64
+# CPython reads back integers of at most 4,300 digits; a shorter text cannot hold a longer one.
+_LONGEST_NUMBER: Final = 4_300
+_LONG_NUMBER: Final = re.compile(r"[0-9]{4301}")
+
+_set = object.__setattr__
+
+
+class State(BaseModel):
+    """An agent's memory: ``class Desk(State): open: int = 0``. Never changed in place, only by ``evolve``.
+
+    ``class Desk(State, schema=2)`` numbers the shape; raise it when a field changes its meaning or goes away.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        validate_default=True,
+        # NaN must be seen, not written as null.
+        ser_json_inf_nan="constants",
+    )
+
+    __regrow_schema__: ClassVar[int] = 1
+    __regrow_shape__: ClassVar[_Shape | None] = None
+
+    def __init_subclass__(cls, *, schema: int = 1, **config: Any) -> None:
+        if type(schema) is not int or schema < 1:
+            raise BadDefinition(
+                f"state {cls.__name__}: schema={schema!r} must be a whole number of 1 or more"
+            )
+        cls.__regrow_schema__ = schema
+        super().__init_subclass__(**config)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **config: Any) -> None:
+        super().__pydantic_init_subclass__(**config)
+        if cls.__private_attributes__:
+            name = next(iter(cls.__private_attributes__))
+            raise BadDefinition(
+                f"state {cls.__name__}: private attribute {name!r} would not survive a restart; make it a field"
+            )
+        if not cls.model_config.get("frozen") or cls.model_config.get("extra") != "forbid":
+            raise BadDefinition(f"state {cls.__name__}: frozen=True and extra='forbid' cannot be turned off")
+        cls.__regrow_shape__ = None
+
+    def evolve(self, **changes: Any) -> Self:
+        """A copy with some fields replaced. ``BadPayload`` names an unknown field or one that does not fit."""
+        cls = type(self)
+        shape = cls.__regrow_shape__ or _shape_of(cls)
+        if shape.whole:
+            return _evolve_whole(self, changes)
+        # What BaseModel.__copy__ does, without its deep looks: fields are frozen and private ones refused above.
+        copy = cls.__new__(cls)
+        _set(copy, "__dict__", self.__dict__.copy())
+        _set(copy, "__pydantic_fields_set__", self.__pydantic_fields_set__.copy())
+        _set(copy, "__pydantic_extra__", self.__pydantic_extra__)
+        _set(copy, "__pydantic_private__", None)
+        validate = shape.assign
+        try:
+            for name, value in changes.items():
+                validate(copy, name, value)
+        except ValidationError as error:
+            raise _refused_change(cls, changes, error) from None
+        return copy
+
+
+def encode_state(state: State, *, max_bytes: int | None = None) -> str:
+    """The state as strict JSON text. ``NotStrictJSON`` or ``TooLarge`` if it cannot be stored and read back."""
+    cls = type(state)
+    try:
+        raw = cls.__pydantic_serializer__.to_json(state)
+        text = raw.decode()
+    except (PydanticSerializationError, UnicodeError, ValueError, RecursionError) as error:
+        raise NotStrictJSON(f"{cls.__name__} is not strict JSON: {one_line(error)}") from None
+    if state.__pydantic_extra__:
+        text = dumps({**json.loads(text), **state.__pydantic_extra__})
+    if max_bytes is not None and len(raw) > max_bytes:
+        raise TooLarge(f"{cls.__name__} is {len(raw):,} bytes as JSON; max_state is {max_bytes:,}")
+    _check_readable(cls.__regrow_shape__ or _shape_of(cls), cls, text)
+    return text
+
+
+def parse_state(cls: type[S], text: str, schema: int | None = None) -> S:
+    """A stored state. ``BadPayload`` names the field that does not fit.
+
+    Fields that this class does not know are dropped if an older schema wrote them, and else kept beside and written
+    back by ``encode_state``: code that is rolled back loses nothing of what newer code had stored.
+    """
+    extra: Literal["ignore", "allow"] = (
+        "ignore" if schema is not None and schema < cls.__regrow_schema__ else "allow"
+    )
+    try:
+        state = cls.__pydantic_validator__.validate_json(text, extra=extra)
+    except ValidationError as error:
+        raise BadPayload(f"stored state does not fit {cls.__name__}: {first_problem(error)}") from None
+    if state.__pydantic_extra__ is not None and not state.__pydantic_extra__:
+        _set(state, "__pydantic_extra__", None)
+    return cast("S", state)
+
+
+def changed_fields(before: str, after: str) -> list[str]:
+    """Names of the top-level fields in which two encoded states differ."""
+    old, new = cast("dict[str, Any]", json.loads(before)), cast("dict[str, Any]", json.loads(after))
+    missing = object()
+    return [name for name in {**old, **new} if old.get(name, missing) != new.get(name, missing)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What ``evolve`` and ``encode_state`` need to know of a class; found once, at its first use."""
+
+    assign: Callable[[Any, str, Any], Any]
+    whole: bool
+    """A validator looks at several fields at once: changes are validated together."""
+    may_nest: bool
+
+
+def _shape_of(cls: type[State]) -> _Shape:
+    decorators = cls.__pydantic_decorators__
+    shape = _Shape(
+        assign=cls.__pydantic_validator__.validate_assignment,
+        whole=bool(decorators.model_validators or decorators.root_validators),
+        may_nest=may_nest(cls),
+    )
+    cls.__regrow_shape__ = shape
+    return shape
+
+
+def _evolve_whole(state: S, changes: Mapping[str, Any]) -> S:
+    cls = type(state)
+    for name in changes:
+        if name not in cls.__pydantic_fields__:
+            raise _unknown_field(cls, name)
+    try:
+        new = cls.model_validate({**state.__dict__, **changes}, by_name=True)
+    except ValidationError as error:
+        raise BadPayload(f"{cls.__name__}: {first_problem(error)}") from None
+    _set(new, "__pydantic_extra__", state.__pydantic_extra__)
+    return new
+
+
+def _refused_change(cls: type[State], changes: Mapping[str, Any], error: ValidationError) -> BadInput:
+    for name in changes:
+        if name not in cls.__pydantic_fields__:
+            return _unknown_field(cls, name)
+    return BadPayload(f"{cls.__name__}: {first_problem(error)}")
+
+
+def _unknown_field(cls: type[State], name: str) -> BadInput:
+    return BadPayload(f"{cls.__name__} has no field {name!r}{did_you_mean(name, cls.__pydantic_fields__)}")
+
+
+def _check_readable(shape: _Shape, cls: type[State], text: str) -> None:
+    """Text is parsed again only where a quick look cannot rule out that it is unreadable."""
+    if (
+        "NaN" in text
+        or "Infinity" in text
+        or (len(text) > _LONGEST_NUMBER and _LONG_NUMBER.search(text))
+        or (shape.may_nest and text.count("[") + text.count("{") > _DEPTH_BOUND)
+    ):
+        loads(text, max_depth=_DEPTH_BOUND, what=cls.__name__)

@@ -1,0 +1,138 @@
+"""The transition: one state and one signal give one outcome. Pure: nothing is read, written or remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from regrow_signals.errors import ImpureHandler, NotStrictJSON, Reject, TooLarge
+from regrow_signals.limits import Limits
+from regrow_signals.signal import Signal
+from regrow_workers.context import Context
+from regrow_workers.delivery import Delivery
+from regrow_workers.directives import Directive
+from regrow_workers.handler_checks import Handler
+from regrow_workers.outcomes import (
+    BadData,
+    Crashed,
+    NewState,
+    Outcome,
+    Rejected,
+    Unchanged,
+    UnhandledType,
+    Unstorable,
+)
+from regrow_workers.state import State, changed_fields, encode_state
+from regrow_workers.step import normal_step
+from regrow_workers.tracebacks import exception_line, exception_trace
+from regrow_workers.validation import first_problem, one_line
+
+if TYPE_CHECKING:
+    from regrow_workers.agent import Agent
+    from regrow_workers.definition import Definition
+
+__all__ = ["apply", "crashed", "argument_of", "handle", "no_handler", "refuse_changed", "take"]
+
+_DEFAULT: Limits = Limits()
+
+
+def apply(
+    agent_type: type[Agent[Any]],
+    state: State,
+    signal: Signal,
+    ctx: Context | None = None,
+    *,
+    limits: Limits = _DEFAULT,
+    before: str | None = None,
+) -> Outcome:
+    """What ``signal`` does to ``state``. With ``before``, the state's JSON, a handler that changed it is found."""
+    context = ctx or Context.example(signal)
+    return take(agent_type.definition, state, Delivery.of(signal), context, limits=limits, before=before)
+
+
+def take(
+    definition: Definition,
+    state: State,
+    delivery: Delivery,
+    ctx: Context,
+    *,
+    limits: Limits,
+    before: str | None,
+) -> Outcome:
+    """``apply`` without the making of signals: what the batch planner calls."""
+    handler = definition.routes.best(delivery.type)
+    if handler is None:
+        return UnhandledType(no_handler(definition, delivery.type))
+    try:
+        argument = argument_of(handler, delivery)
+    except ValidationError as error:
+        return BadData(f"{handler.payload_name}: {first_problem(error)}")
+    except ValueError as error:
+        return BadData(one_line(error))
+    try:
+        new, directives = handle(definition, handler, state, argument, ctx)
+        if before is not None:
+            refuse_changed(handler, state, before)
+    except Reject as error:
+        return Rejected(one_line(error) or "no reason given")
+    except Exception as error:  # noqa: BLE001  let it crash: whatever a handler raises is the incarnation's reason
+        return crashed(error)
+    if len(directives) > limits.max_directives:
+        return Unstorable(
+            "too_many_directives", f"{len(directives):,} directives; {limits.max_directives:,} are allowed"
+        )
+    if new is None:
+        return Unchanged(directives)
+    try:
+        return NewState(new, encode_state(new, max_bytes=limits.max_state_bytes), directives)
+    except TooLarge as error:
+        return Unstorable("state_too_large", str(error))
+    except NotStrictJSON as error:
+        return Unstorable("not_strict_json", str(error))
+
+
+def argument_of(handler: Handler, delivery: Delivery) -> object:
+    """What the handler is given: the validated payload, or the signal. ``ValueError`` if the data does not fit."""
+    if handler.decode is None:
+        return delivery.signal()
+    return handler.decode(delivery.data)
+
+
+def handle(
+    definition: Definition, handler: Handler, state: State, argument: object, ctx: Context
+) -> tuple[State | None, Sequence[Directive]]:
+    """Call the handler; raises what it raises, and ``ImpureHandler`` where it returned no ``Step``."""
+    if handler.takes_context:
+        returned: Any = handler.function(definition.instance, state, argument, ctx)
+    else:
+        returned = handler.function(definition.instance, state, argument)
+    if returned.__class__ is definition.state_type:
+        return returned, ()
+    return normal_step(definition.state_type, returned, handler.shown)
+
+
+def refuse_changed(handler: Handler, state: State, before: str) -> None:
+    """``ImpureHandler`` naming the fields of its input that the handler changed."""
+    try:
+        after = encode_state(state)
+    except NotStrictJSON as error:
+        raise ImpureHandler(f"{handler.shown} changed the state it was given: {error}") from None
+    if after != before:
+        names = ", ".join(changed_fields(before, after)) or "the state"
+        raise ImpureHandler(
+            f"{handler.shown} changed {names} in the state it was given; leave it as it is and return "
+            "state.evolve(...) with new values"
+        )
+
+
+def no_handler(definition: Definition, type_name: str) -> str:
+    known = ", ".join(handler.pattern.text for handler in definition.handlers) or "nothing"
+    return one_line(
+        f"agent type {definition.name!r} has no handler for {type_name!r:.210}; it handles {known}"
+    )
+
+
+def crashed(error: Exception) -> Crashed:
+    return Crashed(error, f"exception:{exception_line(error)}", exception_trace(error))
