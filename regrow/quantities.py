@@ -1,60 +1,31 @@
-"""Durations and sizes as people write them: ``1.5``, ``"1.5s"``, ``"250ms"``, ``"2m"``; ``65536``, ``"512MiB"``."""
+"""Durations and sizes as text in the environment: ``"1.5s"``, ``"250ms"``, ``"2m"``, ``"512MiB"``; and back to text."""
 
 from __future__ import annotations
 
-import math
 import re
-from datetime import timedelta
+from typing import cast
+
+from regrow_signals.durations import Duration, size_bytes, to_seconds
 
 __all__ = ["bytes_of", "seconds_of", "show_bytes", "show_seconds"]
 
-_SECONDS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_BYTES = {
-    "": 1,
-    "b": 1,
-    "kb": 1000,
-    "mb": 1000**2,
-    "gb": 1000**3,
-    "kib": 1 << 10,
-    "mib": 1 << 20,
-    "gib": 1 << 30,
-}
+_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)", re.ASCII)
 
 
 def seconds_of(value: object) -> float:
     """Seconds of a number, a timedelta or a text with a unit. Raises ValueError with the forms that are understood."""
-    if isinstance(value, timedelta):
-        seconds = value.total_seconds()
-    elif isinstance(value, str):
-        seconds = _read(value, _SECONDS, "a duration: seconds, or a number with ms, s, m, h or d")
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(value)
-    else:
-        raise ValueError("not a duration: give seconds, or a text such as '1.5s' or '2m'")  # noqa: TRY004  # pydantic takes no TypeError
-    if not math.isfinite(seconds) or seconds < 0:
-        raise ValueError("must be a finite number of seconds, not negative")
-    return seconds
+    if isinstance(value, str):
+        found = _QUANTITY.fullmatch(value.strip().lower())
+        if found is None or found.group(2) not in _UNITS:
+            raise ValueError("not a duration: give seconds, or a number with ms, s, m, h or d")
+        value = float(found.group(1)) * _UNITS[found.group(2)]
+    return to_seconds(cast("Duration", value), zero=True)
 
 
 def bytes_of(value: object) -> int:
     """Bytes of a whole number or a text with a unit. Raises ValueError with the forms that are understood."""
-    if isinstance(value, str):
-        size = _read(value, _BYTES, "a size: bytes, or a number with KiB, MiB or GiB")
-    elif isinstance(value, int) and not isinstance(value, bool):
-        size = float(value)
-    else:
-        raise ValueError("not a size: give bytes, or a text such as '512MiB'")  # noqa: TRY004  # pydantic takes no TypeError
-    if size < 1 or size != int(size):
-        raise ValueError("must be a whole number of bytes, at least 1")
-    return int(size)
-
-
-def _read(text: str, units: dict[str, float] | dict[str, int], what: str) -> float:
-    found = _QUANTITY.fullmatch(text.strip().lower())
-    if found is None or found.group(2) not in units:
-        raise ValueError(f"not {what}")
-    return float(found.group(1)) * units[found.group(2)]
+    return size_bytes(cast("int | str", value))
 
 
 def show_seconds(seconds: float) -> str:

@@ -304,7 +304,7 @@ def setting_rows() -> tuple[SettingRow, ...]:
     """Every setting in the order of the class."""
     rows: list[SettingRow] = []
     for name, field in Settings.model_fields.items():
-        default = field.get_default() if field.default_factory is None else None
+        default: Any = field.get_default() if field.default_factory is None else None
         validators = [mark.func for mark in field.metadata if isinstance(mark, BeforeValidator)]
         if name == "state_dir":
             shown = "~/.local/state/regrow"
