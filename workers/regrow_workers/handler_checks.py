@@ -201,7 +201,19 @@ def _accepts(annotation: Any, wanted: type) -> bool:
     if get_origin(annotation) in (Union, types.UnionType):
         return any(_accepts(part, wanted) for part in get_args(annotation))
     plain = get_origin(annotation) or annotation
-    return not isinstance(plain, type) or issubclass(wanted, plain)
+    return not isinstance(plain, type) or issubclass(wanted, plain) or _same_generic(plain, wanted)
+
+
+def _same_generic(annotation: type, wanted: type) -> bool:
+    """``Done[None]`` written in an annotation and made from a function's hints are two classes of one meaning."""
+    origin, arguments = _generic(annotation)
+    return origin is not None and any(_generic(base) == (origin, arguments) for base in wanted.__mro__)
+
+
+def _generic(cls: type) -> tuple[Any, tuple[Any, ...]]:
+    known: Mapping[str, Any] = getattr(cls, "__pydantic_generic_metadata__", {})
+    arguments: tuple[Any, ...] = known.get("args", ())
+    return known.get("origin"), tuple(type(None) if part is None else part for part in arguments)
 
 
 def _parts(annotation: Any) -> Iterator[Any]:

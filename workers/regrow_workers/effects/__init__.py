@@ -1,1 +1,1 @@
-"""Effects: registered functions that touch the world after a commit; defined here, executed by RQ under claim and settle."""
+"""Effects: registered functions that touch the world after a commit, executed by RQ under claim and settle."""
