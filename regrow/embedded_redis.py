@@ -93,7 +93,18 @@ class EmbeddedRedis:
     @property
     def alive(self) -> bool:
         """Whether the server that this object started still runs."""
-        return self._process is not None and self._process.poll() is None
+        return self.pid is not None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the server that this object started; None while it does not run. May be asked from any thread."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else None
+
+    @property
+    def shared(self) -> bool:
+        """Whether ``start`` found another process's server."""
+        return self._info is not None and self._info.reused
 
     def start(self) -> ServerInfo:
         """Returns when the server has loaded its data and answers. Raises StoreError with the server's own words."""

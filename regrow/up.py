@@ -1,0 +1,286 @@
+"""Everything on one machine: an embedded Redis (unless one is named) and the four services as child processes."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType, TracebackType
+
+from regrow.child_environment import child_environment
+from regrow.child_process import ChildProcess
+from regrow.embedded_redis import EmbeddedRedis, running
+from regrow.settings import Settings
+from regrow_signals.errors import StoreError
+from regrow_signals.server_url import mask_url
+
+__all__ = ["SERVICES", "Stack", "run_up"]
+
+#: In the order of their start; they are ended in the reverse.
+SERVICES = ("watchdog", "worker", "effects", "metrics")
+
+_GIVE_UP_CODES = (2, 78)  # wrong input, application cannot be loaded: a restart would only say it again
+_LOOK_SECONDS = 0.2
+_SERVER_LOOK_SECONDS = 1.0
+
+Output = Callable[[str, str], None]
+
+
+def _silent(_name: str, _line: str) -> None:
+    """Lines go nowhere."""
+
+
+class Stack:
+    """The server and its services, tended by one thread of this process from ``start`` to ``stop``.
+
+    A service that dies is started again after a pause that doubles up to 10 s. Should this process be killed, the
+    kernel ends the children: with SIGKILL when their server goes at the same time, else with SIGTERM, so that a node
+    hands its agents over. ``output(name, line)`` gets every line; it is called from that thread. ``command`` gives the
+    words that start a service, where they are not ``python -m regrow NAME``.
+    """
+
+    def __init__(
+        self,
+        application: str,
+        *,
+        settings: Settings,
+        output: Output = _silent,
+        services: Sequence[str] = SERVICES,
+        environment: Mapping[str, str] | None = None,
+        command: Callable[[str], Sequence[str]] | None = None,
+    ) -> None:
+        self.application = application
+        self.settings = settings
+        self.exit_code: int | None = None
+        """Set when a service ended with a code that no restart can help; the stack is then ending."""
+        self.url = settings.redis_url
+        self.server = (
+            None
+            if settings.redis_url
+            else EmbeddedRedis(settings.state_folder, program=settings.redis_server)
+        )
+        self._output = output
+        self._names = tuple(services)
+        self._extra = dict(environment or {})
+        self._command = command or self._service_command
+        self._children: list[ChildProcess] = []
+        self._ending = threading.Event()
+        self._hurry = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._server_looked_at = 0.0
+
+    def start(self) -> None:
+        """Returns when the server answers and every service has been started. Raises StoreError, and leaves nothing."""
+        if self._thread is not None:
+            return
+        if self.server is not None:
+            self.url = self.server.start().url
+        self._ending.clear()
+        self._hurry.clear()
+        self.exit_code = None
+        self._children = [self._child(name) for name in self._names]
+        started = threading.Event()
+        self._thread = threading.Thread(target=self._tend, args=(started,), name="regrow-up", daemon=True)
+        self._thread.start()
+        started.wait()
+
+    def stop(self, *, hurry: bool = False) -> None:
+        """Services in reverse order: SIGTERM, and SIGKILL when their time is up (``hurry``: now); then the server."""
+        self._ending.set()
+        if hurry:
+            self._hurry.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self.server is not None:
+            self.server.stop()
+
+    def hurry(self) -> None:
+        """Let ``stop``, already under way, wait for nobody. Safe in a signal handler."""
+        self._hurry.set()
+
+    def wait(self, timeout: float) -> bool:
+        """True once the stack ends by itself (``exit_code`` says why); False after ``timeout``."""
+        return self._ending.wait(timeout)
+
+    def processes(self) -> dict[str, int]:
+        """The pids of what runs now, by name; ``redis`` is the embedded server, if it is ours."""
+        found = {child.name: pid for child in self._children if (pid := child.pid) is not None}
+        if self.server is not None and (pid := self.server.pid) is not None:
+            found["redis"] = pid
+        return found
+
+    def __enter__(self) -> Stack:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # -- the thread
+
+    def _child(self, name: str) -> ChildProcess:
+        environment = child_environment(self.url, self.settings.namespace, self._extra)
+        death_signal = signal.SIGTERM if self.server is None else signal.SIGKILL
+        return ChildProcess(name, self._command(name), environment, death_signal)
+
+    def _service_command(self, name: str) -> Sequence[str]:
+        words = [sys.executable, "-m", "regrow", name]
+        return words if name == "metrics" else [*words, self.application]
+
+    def _tend(self, started: threading.Event) -> None:
+        try:
+            for child in self._children:
+                child.start()
+            started.set()
+            while not self._ending.is_set():
+                self._pass_lines_on()
+                self._look_at_server()
+                for child in self._children:
+                    self._look_at(child)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the children must not be left behind
+            self._output("up", f"ending: {type(error).__name__}: {error}")
+            self.exit_code = 1
+        finally:
+            self._ending.set()
+            started.set()
+            for child in reversed(self._children):
+                self._end(child)
+
+    def _pass_lines_on(self) -> None:
+        """Waits for output, a short while at most."""
+        with selectors.DefaultSelector() as selector:
+            for child in self._children:
+                if child.output >= 0:
+                    selector.register(child.output, selectors.EVENT_READ, child)
+            if not selector.get_map():
+                self._ending.wait(_LOOK_SECONDS)
+            for key, _ in selector.select(_LOOK_SECONDS):
+                self._emit(key.data)
+
+    def _emit(self, child: ChildProcess, *, last: bool = False) -> None:
+        for line in child.take_lines(last=last):
+            self._output(child.name, line)
+
+    def _look_at(self, child: ChildProcess) -> None:
+        if child.pid is None:
+            if time.monotonic() >= child.due:
+                child.start()
+            return
+        code = child.died()
+        if code is None:
+            return
+        self._emit(child, last=True)
+        if code in _GIVE_UP_CODES:
+            self._output(
+                "up", f"{child.name} ended with code {code}: nothing that a restart could mend, ending"
+            )
+            self.exit_code = code
+            self._ending.set()
+            return
+        how = f"code {code}" if code >= 0 else signal.Signals(-code).name
+        self._output(
+            "up", f"{child.name} ended ({how}), starting it again in {child.due - time.monotonic():.1f} s"
+        )
+
+    def _look_at_server(self) -> None:
+        """A server of ours that died, or another's that we shared and that is gone, is started (again)."""
+        now = time.monotonic()
+        if self.server is None or now - self._server_looked_at < _SERVER_LOOK_SECONDS:
+            return
+        self._server_looked_at = now
+        if self.server.alive or (self.server.shared and running(self.server.folder) is not None):
+            return
+        self._output("up", "the embedded Redis is gone, starting it again")
+        try:
+            self.server.stop()
+            self.server.start()
+        except StoreError as error:
+            self._output("up", f"{error}")
+
+    def _end(self, child: ChildProcess) -> None:
+        """SIGTERM; SIGKILL when the time is up."""
+        child.send(signal.SIGTERM)
+        deadline = time.monotonic() + max(self.settings.drain, self.settings.shutdown) + 2.0
+        killed = False
+        while child.pid is not None:
+            if not killed and (self._hurry.is_set() or time.monotonic() > deadline):
+                killed = True
+                self._output("up", f"{child.name} did not end in time: killed")
+                child.send(signal.SIGKILL)
+            if child.died() is None:
+                time.sleep(0.01)
+            self._emit(child)
+        self._emit(child, last=True)
+
+
+def run_up(application: str, settings: Settings) -> int:
+    """``regrow up``: until SIGINT, SIGTERM or SIGHUP; a second one kills. Returns the exit code."""
+    printer = _Printer(SERVICES)
+    stack = Stack(application, settings=settings, output=printer)
+    asked = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if asked.is_set():
+            stack.hurry()
+        asked.set()
+
+    before = {
+        number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        stack.start()
+        _tell(stack, printer)
+        while not asked.is_set() and not stack.wait(_LOOK_SECONDS):
+            pass
+        printer("up", "ending")
+    finally:
+        stack.stop()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return stack.exit_code or 0
+
+
+def _tell(stack: Stack, say: Output) -> None:
+    """Where everything is, and what to type to look at it."""
+    settings, server = stack.settings, stack.server
+    if server is None:
+        say("up", f"Redis: {mask_url(stack.url)}")
+    else:
+        info = server.info
+        shared = ", which another `regrow up` runs and which ends with it" if info.reused else ""
+        say("redis", f"{info.program} {info.version}, data in {server.folder}{shared}")
+        for warning in info.warnings:
+            say("redis", warning)
+        say("up", f"  {info.cli}")
+    for line in (
+        "regrow tree",
+        "regrow events",
+        f"regrow redis HGETALL '{{{settings.namespace}}}:agent:<id>'",
+        f"curl http://{settings.metrics_host}:{settings.metrics_port}/metrics",
+    ):
+        say("up", f"  {line}")
+    say("up", f"{stack.application} is up in namespace {settings.namespace}; Ctrl-C ends it, the data stays")
+
+
+class _Printer:
+    """Lines of several processes under each other, each after its process's name; coloured on a terminal."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._width = max(len(name) for name in names)
+        self._colours = {name: 31 + place for place, name in enumerate((*names, "redis"), start=1)}
+        self._lock = threading.Lock()
+
+    def __call__(self, name: str, line: str) -> None:
+        head = f"{name:<{self._width}} |"
+        if name in self._colours and sys.stdout.isatty():
+            head = f"\033[{self._colours[name]}m{head}\033[0m"
+        with self._lock, contextlib.suppress(BrokenPipeError, ValueError):
+            print(head, line, flush=True)
