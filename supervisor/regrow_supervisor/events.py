@@ -153,9 +153,13 @@ class DeleteChild:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetChildSpec:
+    """``handle`` and ``alive`` as in TerminateChild."""
+
     path: str
     child: str
     request: str = ""
+    handle: int | None = None
+    alive: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 __all__ = [
     "ALIVE",
+    "DYNAMIC",
     "ChildState",
     "ChildStatus",
     "Json",
@@ -27,6 +28,9 @@ Json = Any
 
 ChildStatus = Literal["starting", "running", "stopping", "stopped", "restarting", "waiting", "parked"]
 SupervisorStatus = Literal["starting", "running", "stopping", "exited", "paused"]
+
+#: Strategies whose children come at run time only.
+DYNAMIC: frozenset[str] = frozenset({"dynamic", "simple_one_for_one"})
 
 #: Statuses in which a process may exist.
 ALIVE: frozenset[str] = frozenset({"starting", "running", "stopping"})
@@ -60,6 +64,9 @@ class ChildState:
 
     due_ms: int = 0
     """When its backoff ends; 0: none."""
+
+    counted: bool = False
+    """The restart at ``due_ms`` was counted when the child crashed."""
 
     @property
     def alive(self) -> bool:
@@ -126,6 +133,12 @@ class SupervisorState:
     spent: dict[str, int] = field(default_factory=dict[str, int])
     """Last incarnation of children of the definition that are forgotten, so that no number is used twice."""
 
+    started_ms: int = 0
+    """When it became ready."""
+
+    starter: str = ""
+    """Request id of whoever waits for it to be ready."""
+
     pauses: int = 0
     """The root's pauses in a row."""
 
@@ -137,6 +150,24 @@ class SupervisorState:
 
     version: int = 0
     """The shell's: base version for the commit. ``decide`` leaves it as it is."""
+
+    @property
+    def alive(self) -> bool:
+        return self.status in ALIVE
+
+    @property
+    def name(self) -> str:
+        """Its id as a child; the root's path."""
+        return self.path.removeprefix(f"{self.parent}/") if self.parent else self.path
+
+    @property
+    def strategy(self) -> str:
+        return str(self.definition.get("strategy", "one_for_one"))
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Children have no place in an order, and are forgotten when they end."""
+        return self.strategy in DYNAMIC
 
     def fork(self) -> SupervisorState:
         """A copy whose containers may be changed."""

@@ -1,0 +1,52 @@
+"""Changing a supervisor's children, so that the parts of its record that copy each other agree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from regrow_supervisor.states import ChildState, SupervisorState
+from regrow_supervisor.world import World
+
+__all__ = ["add_child", "child_path", "forget_child", "set_child"]
+
+
+def child_path(s: SupervisorState, child_id: str) -> str:
+    return f"{s.path}/{child_id}"
+
+
+def set_child(s: SupervisorState, child: ChildState, **changes: Any) -> ChildState:
+    """Put a changed child on record. Any change of status ends a backoff that the change does not set."""
+    if "status" in changes and "due_ms" not in changes:
+        changes["due_ms"] = 0
+    changed = child.but(**changes)
+    s.children[child.id] = changed
+    if changed.due_ms:
+        s.dues[child.id] = changed.due_ms
+    else:
+        s.dues.pop(child.id, None)
+    return changed
+
+
+def add_child(
+    s: SupervisorState, spec: Mapping[str, Any], *, incarnation: int = 0, held: bool = False
+) -> ChildState:
+    """A new child at the end of the order. ``incarnation`` is the greatest number known to be used."""
+    known = max(incarnation, int(spec.get("incarnation", 0)), s.spent.pop(spec["id"], 0))
+    child = ChildState(id=spec["id"], spec=spec, place=s.next_place, incarnation=known, held=held)
+    s.next_place += 1
+    s.children[child.id] = child
+    return child
+
+
+def forget_child(world: World, s: SupervisorState, child: ChildState) -> None:
+    """Take a child that does not run off the record, and the records of a supervisor's whole branch with it.
+
+    The definition may bring the id back at the supervisor's next start: its number is kept for that.
+    """
+    del s.children[child.id]
+    s.dues.pop(child.id, None)
+    if child.incarnation and any(given.get("id") == child.id for given in s.definition["children"]):
+        s.spent[child.id] = child.incarnation
+    if child.is_supervisor:
+        world.remove_branch(child_path(s, child.id))

@@ -1,0 +1,137 @@
+"""The decision: OTP's supervisors, one event at a time. Pure: no I/O, no clock.
+
+Each supervisor is one sequential actor. An event is put where it is awaited or into a queue; then whoever has
+something to do goes on, until all wait or are idle. So one event is one step, through any number of supervisors:
+
+    waiting for a start or a stop    nothing else happens; later messages queue
+    in the middle of a plan          the next step of it
+    otherwise                        the next message of the queue
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from regrow_supervisor.calls import answer_call
+from regrow_supervisor.ending import end, terminate
+from regrow_supervisor.events import Event, KillSupervisor
+from regrow_supervisor.inbox import feed
+from regrow_supervisor.orders import Decision
+from regrow_supervisor.restarting import child_exited, retry
+from regrow_supervisor.starting import next_up, ready, start_outcome
+from regrow_supervisor.states import SupervisorState
+from regrow_supervisor.stopping import absorb_stops, next_down, stop_all, stop_outcome
+from regrow_supervisor.world import World
+
+__all__ = ["SupervisorCrashed", "decide", "decide_safely"]
+
+
+class SupervisorCrashed(Exception):
+    """The decision of one supervisor raised: a defect of ours or junk in its record. ``path`` says whose."""
+
+    def __init__(self, path: str, cause: Exception) -> None:
+        super().__init__(f"supervisor {path!r}: {type(cause).__name__}: {cause}")
+        self.path = path
+        self.cause = cause
+
+
+def decide(states: Mapping[str, SupervisorState], event: Event, now_ms: int) -> Decision:
+    """What follows from ``event`` at ``now_ms``. ``states`` and its values are left as they are.
+
+    Raises ``SupervisorCrashed`` if one supervisor's part cannot be decided.
+    """
+    world = World(states, now_ms)
+    feed(world, event)
+    while world.runnable:
+        path = world.runnable.popleft()
+        try:
+            _advance(world, path)
+        except Exception as cause:
+            raise SupervisorCrashed(path, cause) from cause
+    return Decision(
+        states={path: s for path, s in world.drafts.items() if states.get(path) != s},
+        removed=tuple(path for path in world.removed if path in states),
+        output=tuple(world.output),
+    )
+
+
+def decide_safely(
+    states: Mapping[str, SupervisorState], event: Event, now_ms: int
+) -> tuple[Decision, SupervisorCrashed | None]:
+    """As ``decide``; but a supervisor whose decision raises is ended, alone: its parent applies its strategy to it.
+
+    The event that it could not handle is gone with it, as a message is with the process that crashed on it. Raises
+    ``SupervisorCrashed`` only where even its end cannot be decided.
+    """
+    try:
+        return decide(states, event, now_ms), None
+    except SupervisorCrashed as crash:
+        reason = f"crash:{type(crash.cause).__name__}"
+        return decide(states, KillSupervisor(path=crash.path, reason=reason), now_ms), crash
+
+
+def _advance(world: World, path: str) -> None:
+    """Let one supervisor go on until it waits, has nothing to do, or has ended."""
+    if world.get(path) is None:
+        return
+    s = world.draft(path)
+    while s.alive and world.get(path) is s:
+        if s.waiting is not None:
+            if not _resume(world, s, s.waiting):
+                return
+        elif s.plan:
+            *rest, step = s.plan
+            s.plan = tuple(rest)
+            _take_step(world, s, step)
+        elif s.queue:
+            _handle(world, s, s.queue.pop(next(iter(s.queue))))
+        else:
+            return
+
+
+def _resume(world: World, s: SupervisorState, waiting: Mapping[str, Any]) -> bool:
+    """Go on if what is awaited has come."""
+    if waiting["for"] == "stops":
+        return absorb_stops(world, s)
+    if waiting["result"] is None:
+        return False
+    if waiting["for"] == "start":
+        start_outcome(world, s, waiting)
+    else:
+        stop_outcome(world, s, waiting)
+    return True
+
+
+def _take_step(world: World, s: SupervisorState, step: list[Any]) -> None:
+    match step:
+        case ["up", after, why]:
+            next_up(world, s, after, why)
+        case ["down", below, lowest, mode]:
+            next_down(world, s, below, lowest, mode)
+        case ["all"]:
+            stop_all(world, s)
+        case ["ready"]:
+            ready(world, s)
+        case ["reply", request]:
+            world.reply(request)
+        case ["exit", reason, origin, request]:
+            end(world, s, reason, origin, request)
+        case _:
+            raise ValueError(f"no such step: {step!r}")
+
+
+def _handle(world: World, s: SupervisorState, message: list[Any]) -> None:
+    match message:
+        case ["exit", child, incarnation, reason, charged]:
+            child_exited(world, s, child, incarnation, reason, charged)
+        case ["retry", child, charged]:
+            retry(world, s, child, charged)
+        case ["call", op, request, args]:
+            answer_call(world, s, op, request, args)
+        case ["stop", reason, request, origin]:
+            terminate(world, s, reason, origin, request)
+        case ["wake"]:
+            s.plan = (*s.plan, ["up", -1, "wake"])
+        case _:
+            raise ValueError(f"no such message: {message!r}")

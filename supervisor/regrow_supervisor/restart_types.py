@@ -1,0 +1,42 @@
+"""What OTP makes of (restart type, exit reason). Pure."""
+
+from __future__ import annotations
+
+__all__ = ["is_expected", "is_shutdown_error", "is_to_be_restarted", "is_worth_a_report"]
+
+
+def is_expected(reason: str) -> bool:
+    """``normal``, ``shutdown`` or ``shutdown`` with information; a kill is not."""
+    return reason in ("normal", "shutdown") or reason.startswith("shutdown:")
+
+
+def is_to_be_restarted(restart: str, reason: str) -> bool:
+    """Whether a child that ended by itself comes back."""
+    if restart == "permanent":
+        return True
+    return restart == "transient" and not is_expected(reason)
+
+
+def is_worth_a_report(restart: str, reason: str) -> bool:
+    """Whether an end by itself is reported as ``child_terminated``."""
+    return restart == "permanent" or not is_expected(reason)
+
+
+def is_shutdown_error(restart: str, reason: str, *, brutal: bool, strategy: str, found_dead: bool) -> bool:
+    """Whether a child that was stopped ended otherwise than it should.
+
+    Elixir's dynamic supervisor differs a little: stricter on those killed brutally or found dead, milder on
+    ``shutdown`` with information.
+    """
+    permanent = restart == "permanent"
+    if strategy == "dynamic":
+        if found_dead:
+            return not (reason == "normal" and not permanent)
+        if brutal:
+            return reason != "killed"
+        return not (
+            reason == "shutdown" or reason.startswith("shutdown:") or (reason == "normal" and not permanent)
+        )
+    if reason == ("killed" if brutal else "shutdown"):
+        return False
+    return permanent or not is_expected(reason)

@@ -1,0 +1,112 @@
+"""What an end by itself leads to: a restart by the strategy, a stopped or forgotten child, or the supervisor's own end."""
+
+from __future__ import annotations
+
+from regrow_supervisor.backoff import failures_before
+from regrow_supervisor.children import forget_child, set_child
+from regrow_supervisor.ending import terminate
+from regrow_supervisor.intensity import count_restart
+from regrow_supervisor.restart_types import is_to_be_restarted, is_worth_a_report
+from regrow_supervisor.retrying import delay_restart
+from regrow_supervisor.starting import begin_start
+from regrow_supervisor.states import ChildState, SupervisorState
+from regrow_supervisor.world import World
+
+__all__ = ["child_exited", "retry"]
+
+
+def child_exited(
+    world: World, s: SupervisorState, child_id: str, incarnation: int, reason: str, charged: bool
+) -> None:
+    """A child ended by itself; a message about a life that is not on record any more is dropped."""
+    child = s.children.get(child_id)
+    if child is None or child.incarnation != incarnation or child.status != "running":
+        return
+    child = set_child(s, child, reason=reason)
+    if is_worth_a_report(child.restart, reason):
+        world.report(s, "child_terminated", child, reason)
+    if not is_to_be_restarted(child.restart, reason):
+        _end_for_good(world, s, child)
+        _shut_down_with(world, s, child)
+    elif not charged:
+        _apply_strategy(world, s, child)
+    elif _affordable(world, s, child):
+        _restart(world, s, s.children[child_id])
+
+
+def retry(world: World, s: SupervisorState, child_id: str, charged: bool) -> None:
+    """The turn of a queued retry; void if the child is not waiting for it any more."""
+    child = s.children.get(child_id)
+    if child is None or child.status != "restarting" or child.due_ms:
+        return
+    if not charged or _affordable(world, s, child):
+        _apply_strategy(world, s, s.children[child_id])
+
+
+def _affordable(world: World, s: SupervisorState, child: ChildState) -> bool:
+    """Count one restart, of the child's own budget if it has one. Over it, the child is parked or the supervisor ends."""
+    flags, limit = s.definition, child.spec.get("limit")
+    if limit is None:
+        s.stamps, exceeded = count_restart(
+            s.stamps, world.now_ms, flags["max_restarts"], flags["max_seconds"]
+        )
+    else:
+        stamps, exceeded = count_restart(
+            child.stamps, world.now_ms, limit["max_restarts"], limit["max_seconds"]
+        )
+        child = set_child(s, child, stamps=stamps)
+        if exceeded and limit.get("on_exceeded", "park") == "park":
+            child = set_child(s, child, status="parked")
+            world.report(s, "parked", child, child.reason)
+            return False
+    if exceeded:
+        world.report(s, "shutdown", child, "reached_max_restart_intensity")
+        _end_for_good(world, s, child)
+        terminate(world, s, "shutdown", "self")
+    return not exceeded
+
+
+def _restart(world: World, s: SupervisorState, child: ChildState) -> None:
+    """Restart after a counted crash: now, or after the child's backoff, with its group stopped meanwhile."""
+    backoff = child.spec.get("backoff")
+    if backoff is None:
+        _apply_strategy(world, s, child)
+        return
+    failures = failures_before(backoff, child.failures, child.started_ms, world.now_ms)
+    delay_restart(world, s, set_child(s, child, failures=failures), counted=True)
+    if s.strategy == "one_for_all":
+        s.plan = (*s.plan, ["down", child.place, 0, "group"])
+    if s.strategy in ("one_for_all", "rest_for_one"):
+        s.plan = (*s.plan, ["down", s.next_place, child.place + 1, "group"])
+
+
+def _apply_strategy(world: World, s: SupervisorState, child: ChildState) -> None:
+    child = set_child(s, child, status="stopped")
+    match s.strategy:
+        case "one_for_all":
+            s.plan = (*s.plan, ["up", -1, "group"], ["down", s.next_place, 0, "group"])
+        case "rest_for_one":
+            s.plan = (*s.plan, ["up", child.place - 1, "group"], ["down", s.next_place, child.place, "group"])
+        case _:
+            begin_start(world, s, child, "one")
+
+
+def _end_for_good(world: World, s: SupervisorState, child: ChildState) -> None:
+    if s.is_dynamic or child.restart == "temporary":
+        forget_child(world, s, child)
+    else:
+        set_child(s, child, status="stopped")
+
+
+def _shut_down_with(world: World, s: SupervisorState, child: ChildState) -> None:
+    """auto_shutdown: looked at only when a significant child ended by itself for good."""
+    rule = s.definition["auto_shutdown"]
+    if rule == "never" or not child.significant:
+        return
+    if rule == "all_significant" and not s.is_dynamic and any(map(_is_active, s.children.values())):
+        return
+    terminate(world, s, "shutdown", "auto")
+
+
+def _is_active(child: ChildState) -> bool:
+    return child.significant and child.status in ("running", "restarting", "waiting")
