@@ -12,10 +12,12 @@ redis-py connects (addresses, TLS, AUTH, SELECT); commands are packed and answer
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import socket
 import ssl
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar, cast
 
@@ -41,9 +43,11 @@ from regrow_signals.exchange import (
 )
 from regrow_signals.server_url import connection_options, mask_url
 
-__all__ = ["Connection", "Interrupted", "mask_url"]
+__all__ = ["Connection", "Interrupted", "mask_url", "wait_for_store"]
 
 T = TypeVar("T")
+
+log = logging.getLogger("regrow.connection")
 
 RECEIVE_BYTES: Final = 65536
 
@@ -264,6 +268,46 @@ class Connection:
         if self._socket is None:
             raise Lost("the connection was closed", sent=False)
         return self._socket
+
+
+def wait_for_store(
+    connection: Connection,
+    stop: Callable[[], bool],
+    *,
+    pause: Callable[[float], object] = time.sleep,
+    longest: float = 2.0,
+) -> bool:
+    """Wait until Redis answers and takes writes; False when ``stop`` said so first. One log line per change of state.
+
+    Waiting is not failing: nothing is counted against anybody for it. ``pause`` may be an interruptible wait. What
+    waiting cannot mend (a wrong password, a missing right) is raised as ``WrongServer``.
+    """
+    reason, wait = "", 0.05
+    while not stop():
+        try:
+            connection.command(Command(("ROLE",), _is_writable))
+        except StoreUnavailable as error:
+            if _kind(error) != reason:
+                reason = _kind(error)
+                log.warning("waiting for the store: %s", error)
+            pause(wait)
+            wait = min(wait * 2, longest)
+        else:
+            if reason:
+                log.warning("the store answers again: Redis at %s", connection.where)
+            return True
+    return False
+
+
+def _is_writable(role: Any) -> bool:
+    if role[0] == "slave":
+        raise StoreUnavailable("Redis is a replica and takes no writes (READONLY)")
+    return True
+
+
+def _kind(error: StoreUnavailable) -> str:
+    """What of the message makes a new state; the rest (a host's address tried, an errno) may change at each try."""
+    return str(error).split(": ", 1)[-1][:60]
 
 
 def _value(results: list[Any]) -> Any:

@@ -1,0 +1,56 @@
+-- status: what became of a signal that was accepted once. Reads only.
+-- KEYS 1 agent hash           the agent's record
+-- KEYS 2 mailbox stream       its mailbox
+-- KEYS 3 fate hash            signals not simply applied
+-- KEYS 4 seen hash            ids remembered
+-- KEYS 5 seen_old hash        the generation before
+-- ARGV 1 id                   the signal's id
+-- ARGV 2 entry                its acceptance id
+-- ARGV 3 birth                the agent's registration that accepted it
+-- ARGV 4 remembered           1 when `send` remembered the id
+-- REPLY pending
+-- REPLY applied
+-- REPLY dead <reason>
+-- REPLY dropped
+-- REPLY retried <new id>
+-- REPLY unknown <why>
+-- INCLUDE accept
+local agent, mailbox, fate, seen, seen_old = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local id, entry, birth, remembered = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local found = redis.call('HMGET', agent, 'birth', 'cursor')
+if not found[1] then return { 'unknown', 'no such agent' } end
+if found[1] ~= birth then return { 'unknown', 'the agent was deleted and registered anew' } end
+local lost = { 'unknown', 'not where it must be: Redis went back to a time before it, or keys were changed by hand' }
+
+local function after(a, b)
+  local a_ms, a_seq = id_parts(a)
+  local b_ms, b_seq = id_parts(b)
+  if not a_ms or not b_ms then return b_ms == nil end
+  if a_ms ~= b_ms then return number_less(b_ms, a_ms) end
+  return number_less(b_seq, a_seq)
+end
+
+if after(entry, found[2] or '0-0') then
+  local waiting = redis.call('XRANGE', mailbox, entry, entry)[1]
+  if not waiting then return lost end
+  for place = 1, #waiting[2], 2 do
+    if waiting[2][place] == 'id' and waiting[2][place + 1] == id then return { 'pending' } end
+  end
+  return lost
+end
+local became = redis.call('HGET', fate, id)
+if became then
+  local word, rest = string.match(became, '^(%S+) ?(.*)$')
+  return { word, rest }
+end
+-- A remembered id whose generation is still there must be in it: if not, the acceptance was undone by a loss in Redis.
+local value = redis.call('HGET', seen, id) or redis.call('HGET', seen_old, id)
+if value then
+  if string.match(value, '^%S+') == entry then return { 'applied' } end
+  return lost
+end
+local since = redis.call('HGET', seen_old, '.since') or redis.call('HGET', seen, '.since')
+local entry_ms = id_parts(entry)
+if remembered == '1' and since and number_less(since, entry_ms) then return lost end
+if redis.call('HEXISTS', fate, '.forgot') == 1 then return { 'unknown', 'too long ago' } end
+return { 'applied' }

@@ -1,0 +1,192 @@
+"""Signals: CloudEvents 1.0 events whose data is strict JSON, and payloads, the typed form of their data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from regrow_signals import strict_json
+from regrow_signals.errors import BadDefinition, BadInput, BadPayload, NotStrictJSON, TooLarge
+from regrow_signals.ids import check_id, check_type, new_id
+from regrow_signals.limits import Limits
+
+__all__ = ["FIELDS", "SOURCE", "Payload", "Signal"]
+
+SOURCE: Final = "regrow:client"
+"""The source of a signal whose sender names none."""
+
+OPTIONAL: Final = (
+    "subject", "time", "datacontenttype", "dataschema", "traceparent", "causationid", "replyto",
+)  # fmt: skip
+FIELDS: Final = ("id", "type", "source", "data", *OPTIONAL, "hops")
+"""The mailbox fields that make a signal, ``at_ms`` apart."""
+
+MAX_ATTRIBUTE: Final = 1024
+
+
+class Payload(BaseModel):
+    """The data of one type of signal. Subclass with the type as class keyword; instances are frozen.
+
+    >>> class TicketOpened(Payload, type="ticket.opened"):
+    ...     subject: str
+    >>> TicketOpened.signal_type
+    'ticket.opened'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="constants")
+
+    signal_type: ClassVar[str] = ""
+
+    def __init_subclass__(cls, *, type: str | None = None, **kwargs: Any) -> None:  # noqa: A002
+        super().__init_subclass__(**kwargs)
+        if type is not None:
+            cls.signal_type = check_type(type, f"type of {cls.__name__}")
+
+    def to_json(self, limits: Limits = Limits()) -> str:  # noqa: B008
+        """The payload as strict JSON, bounded."""
+        value = self.model_dump(mode="json", by_alias=True)
+        return strict_json.dumps(
+            value,
+            max_bytes=limits.max_signal_bytes,
+            max_depth=limits.max_json_depth,
+            what=f"data of {self.signal_type or type(self).__name__}",
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The payload of a signal's data; ``BadPayload`` says in a line what does not fit."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            raise BadPayload(f"data does not fit {cls.__name__}: {_first_fault(error)}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """One CloudEvents 1.0 event. ``data`` is JSON text, checked where it came in; ``value`` reads it."""
+
+    id: str
+    type: str
+    source: str = SOURCE
+    data: str = "null"
+    subject: str | None = None
+    time: str | None = None
+    datacontenttype: str | None = None
+    dataschema: str | None = None
+    traceparent: str | None = None
+    causationid: str | None = None
+    replyto: str | None = None
+    hops: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        what: Payload | str,
+        data: object = None,
+        *,
+        id: str | None = None,  # noqa: A002
+        source: str = SOURCE,
+        subject: str | None = None,
+        time: str | None = None,
+        dataschema: str | None = None,
+        traceparent: str | None = None,
+        causationid: str | None = None,
+        replyto: str | None = None,
+        hops: int = 0,
+        limits: Limits = Limits(),  # noqa: B008
+    ) -> Signal:
+        """A checked signal of a payload, or of a type name and data. Everything wrong with it is found here."""
+        if isinstance(what, Payload):
+            if data is not None:
+                raise BadInput("give a payload, or a type name and data, not both")
+            if not what.signal_type:
+                name = type(what).__name__
+                raise BadDefinition(f"{name} names no signal type: class {name}(Payload, type='...')")
+            kind, text = what.signal_type, what.to_json(limits)
+        else:
+            kind = check_type(what)
+            text = strict_json.dumps(
+                data,
+                max_bytes=limits.max_signal_bytes,
+                max_depth=limits.max_json_depth,
+                what=f"data of {kind}",
+            )
+        signal = cls(
+            id=new_id() if id is None else check_id(id, "signal id"),
+            type=kind, source=source, data=text, subject=subject, time=time, dataschema=dataschema,
+            traceparent=traceparent, causationid=causationid, replyto=replyto, hops=hops,
+        )  # fmt: skip
+        signal.check_attributes(limits)
+        return signal
+
+    def check_attributes(self, limits: Limits) -> None:
+        """Attributes are short text, the source is not empty, and hops are in bounds."""
+        for name in ("source", *OPTIONAL):
+            value: object = getattr(self, name)
+            if value is None:
+                continue
+            if not isinstance(value, str) or not value:
+                raise BadInput(f"{name} of signal {self.id}: must be text that is not empty")
+            if len(value) > MAX_ATTRIBUTE:
+                raise TooLarge(
+                    f"{name} of signal {self.id} is {len(value)} characters; {MAX_ATTRIBUTE} is the bound"
+                )
+            if not value.isascii() and any("\ud800" <= mark <= "\udfff" for mark in value):
+                raise NotStrictJSON(f"{name} of signal {self.id} holds a lone surrogate")
+        if not 0 <= self.hops <= limits.max_hops:
+            raise TooLarge(f"signal {self.id} has made {self.hops} hops; {limits.max_hops} is the bound")
+
+    @property
+    def value(self) -> Any:
+        """The data, read."""
+        return strict_json.loads(self.data, what=f"data of signal {self.id}")
+
+    def with_id(self, new: str) -> Signal:
+        """The same signal under another id."""
+        return replace(self, id=check_id(new, "signal id"))
+
+    def content_digest(self) -> str:
+        """What makes two signals of one id the same: all but ids, times and traces."""
+        content = [self.type, self.source, self.subject, self.dataschema, self.replyto, self.value]
+        return strict_json.digest(content)
+
+    def to_fields(self) -> dict[str, str]:
+        """The mailbox entry's fields, ``at_ms`` apart: absent attributes are left out."""
+        fields = {"id": self.id, "type": self.type, "source": self.source, "data": self.data}
+        for name in OPTIONAL:
+            value: str | None = getattr(self, name)
+            if value is not None:
+                fields[name] = value
+        if self.hops:
+            fields["hops"] = str(self.hops)
+        return fields
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, str | bytes]) -> Signal:
+        """The signal of a mailbox entry. ``BadInput`` for one that nobody of ours wrote; data is checked when read."""
+        text = {name: _text(name, fields[name]) for name in FIELDS if name in fields}
+        hops = text.pop("hops", "0")
+        if not (hops.isascii() and hops.isdigit() and len(hops) < 6):
+            raise BadInput(f"field hops is {hops!r:.40}, not a small number")
+        for name in ("id", "type", "data"):
+            if not text.get(name):
+                raise BadInput(f"no field {name} in the entry")
+        return cls(**text, hops=int(hops))  # pyright: ignore[reportArgumentType]
+
+
+def _text(name: str, value: str | bytes) -> str:
+    if isinstance(value, bytes):
+        raise NotStrictJSON(f"field {name} is not UTF-8")
+    return value
+
+
+def _first_fault(error: ValidationError) -> str:
+    """Where and what, without the input itself: it may be long, and it may be secret."""
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    first = faults[0]
+    place = ".".join(str(part) for part in first["loc"])
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return f"{place}: {first['msg']}{more}" if place else f"{first['msg']}{more}"
