@@ -1,0 +1,195 @@
+"""An agent's life in one process: claim, reload, note what is tried, release. ``commits.py`` has the commit.
+
+Every step but the claim is fenced by equality of incarnation and token; only the claim writes ``owner``. All may be
+repeated: a repeat is told from a first call by what it would have written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from regrow_signals.answers import answer, cut, entry_id, nothing
+from regrow_signals.calls import Call
+from regrow_signals.commits import (
+    Append,
+    Commit,
+    CommitReply,
+    DeadAppend,
+    EffectAppend,
+    EmitAppend,
+    JournalAppend,
+    Owner,
+    commit,
+)
+from regrow_signals.keys import Keys
+from regrow_signals.limits import Limits
+from regrow_signals.scripts import declare
+
+__all__ = [
+    "Owner",
+    "Loaded",
+    "claim",
+    "reload",
+    "mark_trying",
+    "release",
+    "unblocked",
+    "Append",
+    "EmitAppend",
+    "EffectAppend",
+    "DeadAppend",
+    "JournalAppend",
+    "Commit",
+    "CommitReply",
+    "commit",
+]
+
+CLAIM: Final = declare(
+    "claim",
+    keys=["agent", "mailbox", "exits", "counters", "events"],
+    args=["agent_id", "incarnation", "token", "node", "pid", "max_events"],
+)
+RELOAD: Final = declare("reload", keys=["agent"], args=["incarnation", "token"])
+TRYING: Final = declare("trying", keys=["agent"], args=["incarnation", "token", "entry", "attempts", "kills"])
+RELEASE: Final = declare("release", keys=["agent"], args=["incarnation", "token", "reason"])
+UNBLOCKED: Final = declare("unblocked", keys=["agent", "outbox"], args=["incarnation", "token"])
+
+Condemned = Literal["", "attempts", "kills"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a worker needs of its agent to go on from the last commit."""
+
+    agent: str
+    type: str
+    birth: str
+    state: str
+    """JSON; empty while the agent has none yet."""
+    schema: int
+    version: int
+    cursor: str
+    careful_until: str
+    """Up to this entry signals are taken one by one, each noted by ``mark_trying`` first; empty: no need."""
+    trying_entry: str
+    trying_attempts: int
+    """Charged so far; the last end's charge is in it."""
+    trying_kills: int
+    condemned: Condemned
+    """Which bound ``trying_entry`` has reached: it is dead-lettered, not tried again."""
+    init: str
+    max_attempts: int
+    max_kills: int
+    blocked: bool
+    supervisor: str
+
+
+def claim(keys: Keys, limits: Limits, owner: Owner, *, pid: int) -> Call[Loaded]:
+    """Become the owner. Raises ``Fenced`` unless the incarnation is the ordered one, not ended, and in nobody else's hands.
+
+    The charge of the last end goes to the signal that was tried; after an end without release the mailbox's last id
+    bounds the careful time. The watchdog hears of the start in the same step.
+    """
+    names = (
+        keys.agent(owner.agent),
+        keys.mailbox(owner.agent),
+        keys.exits,
+        keys.counters,
+        keys.events,
+    )
+    args = (owner.agent, owner.incarnation, owner.token, owner.node, pid, limits.max_events)
+    return Call(CLAIM, names, args, _loaded(owner.agent, limits), repeatable=True, hint=owner.agent)
+
+
+def reload(keys: Keys, owner: Owner, limits: Limits | None = None) -> Call[Loaded]:
+    """Read the agent again as its owner: after a reconnect, and after a conflict. Raises ``Fenced``."""
+    parse = _loaded(owner.agent, limits or Limits())
+    return Call(
+        RELOAD,
+        (keys.agent(owner.agent),),
+        (owner.incarnation, owner.token),
+        parse,
+        repeatable=True,
+        hint=owner.agent,
+    )
+
+
+def mark_trying(keys: Keys, owner: Owner, entry: str, attempts: int, kills: int) -> Call[None]:
+    """Note the signal that is about to be tried, with what it was charged so far. Raises ``Fenced``."""
+    args = (owner.incarnation, owner.token, entry_id(entry, "entry"), attempts, kills)
+    return Call(
+        TRYING,
+        (keys.agent(owner.agent),),
+        args,
+        nothing(owner.agent),
+        repeatable=True,
+        hint=owner.agent,
+    )
+
+
+def release(keys: Keys, owner: Owner, *, reason: str) -> Call[None]:
+    """End cleanly, with nothing in hand: the next life need not be careful. Raises ``Fenced``."""
+    args = (owner.incarnation, owner.token, cut(reason, 500))
+    return Call(
+        RELEASE,
+        (keys.agent(owner.agent),),
+        args,
+        nothing(owner.agent),
+        repeatable=True,
+        hint=owner.agent,
+    )
+
+
+def unblocked(keys: Keys, owner: Owner) -> Call[bool]:
+    """Is the outbox within its bound again, so that signals may be taken? Raises ``Fenced``."""
+    names = (keys.agent(owner.agent), keys.outbox(owner.agent))
+    args = (owner.incarnation, owner.token)
+    return Call(
+        UNBLOCKED,
+        names,
+        args,
+        lambda reply: answer(reply, owner.agent)[1] == "1",
+        repeatable=True,
+        hint=owner.agent,
+    )
+
+
+def _loaded(agent: str, limits: Limits) -> Callable[[Any], Loaded]:
+    def parse(reply: Any) -> Loaded:
+        found = answer(reply, agent)[1:]
+        kind, birth, state, schema, version, cursor, careful, trying, init = found[:9]
+        most_attempts, most_kills, blocked, supervisor = found[9:]
+        entry, attempts, kills = trying.split(" ") if trying else ("", "0", "0")
+        max_attempts = int(most_attempts or limits.max_attempts)
+        max_kills = int(most_kills or limits.max_kills)
+        return Loaded(
+            agent=agent,
+            type=kind,
+            birth=birth,
+            state=state,
+            schema=int(schema),
+            version=int(version),
+            cursor=cursor,
+            careful_until=careful,
+            trying_entry=entry,
+            trying_attempts=int(attempts),
+            trying_kills=int(kills),
+            condemned=condemned(entry, int(attempts), int(kills), max_attempts, max_kills),
+            init=init,
+            max_attempts=max_attempts,
+            max_kills=max_kills,
+            blocked=blocked == "1",
+            supervisor=supervisor,
+        )
+
+    return parse
+
+
+def condemned(entry: str, attempts: int, kills: int, max_attempts: int, max_kills: int) -> Condemned:
+    """Which bound the tried signal has reached, if any."""
+    if not entry:
+        return ""
+    if attempts >= max_attempts:
+        return "attempts"
+    return "kills" if kills >= max_kills else ""

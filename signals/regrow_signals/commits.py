@@ -1,0 +1,282 @@
+"""The commit of one batch: what it says, checked and laid out for ``lua/commit.lua``. Pure but for the call itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from regrow_signals.answers import answer, cut, entry_id
+from regrow_signals.calls import Arg, Call
+from regrow_signals.errors import BadId, BadInput, TooLarge
+from regrow_signals.ids import check_id
+from regrow_signals.keys import Keys
+from regrow_signals.limits import Limits
+from regrow_signals.scripts import declare
+
+__all__ = [
+    "Owner",
+    "EmitAppend",
+    "EffectAppend",
+    "DeadAppend",
+    "JournalAppend",
+    "Append",
+    "Commit",
+    "CommitReply",
+    "commit",
+]
+
+MAX_FIELDS: Final = 500
+"""Fields of one entry at most: Lua can hand on some thousands of values at once."""
+
+WALL: Final = 4
+"""The planner keeps the limits of a commit; what is this many times over them is refused as a programming error."""
+
+EMIT_REASONS: Final = frozenset({"max_hops", "no_such_agent"})
+"""Reasons of letters about a signal that the agent sent: ``target`` is ours there."""
+
+OURS: Final = frozenset({"entry", "reason", "error", "attempts", "dead_ms", "target"})
+
+COMMIT: Final = declare(
+    "commit",
+    keys=[
+        "agent", "mailbox", "outbox", "dead", "journal", "fate", "counters", "events", "held", "effects", "bell",
+    ],
+    key_tail="others",
+    args=[
+        "agent_id", "incarnation", "token", "base_version", "base_cursor", "version", "cursor", "min_id", "handled",
+        "failed", "agent_type", "has_state", "state", "schema", "has_error", "error", "max_mailbox", "max_dead",
+        "max_outbox", "max_events", "journal_length", "targets", "letters", "emits", "orders", "transitions", "raises",
+    ],
+    arg_tail="lists",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One incarnation of an agent in one process. ``token`` is random and never written down elsewhere."""
+
+    agent: str
+    incarnation: int
+    token: str
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EmitAppend:
+    """A signal to another agent; ``fields`` are a mailbox entry's, without ``at_ms``."""
+
+    target: str
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectAppend:
+    """An effect to be run after the commit, at least once, under ``effect_id``."""
+
+    effect_id: str
+    name: str
+    args: str
+    timeout_ms: int
+    retries: int
+    idempotent: bool
+    backoff_ms: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class DeadAppend:
+    """A signal that could not be applied: its acceptance id, why, and its own fields as they came."""
+
+    entry: str
+    reason: str
+    error: str
+    attempts: int
+    fields: Mapping[str, str | bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class JournalAppend:
+    """One transition; ``state`` (JSON) goes with the last one of a commit."""
+
+    entry: str
+    signal_id: str
+    type: str
+    at_ms: int
+    version: int
+    directives: str
+    digest: str
+    outcome: str
+    state: str | None = None
+
+
+Append = EmitAppend | EffectAppend | DeadAppend | JournalAppend
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """What one batch did to its agent. ``state`` None: unchanged; ``last_error`` None: unchanged."""
+
+    owner: Owner
+    base_version: int
+    base_cursor: str
+    version: int
+    cursor: str
+    state: str | None
+    schema: int
+    emits: Sequence[EmitAppend] = ()
+    effects: Sequence[EffectAppend] = ()
+    dead: Sequence[DeadAppend] = ()
+    journal: Sequence[JournalAppend] = ()
+    handled: int = 0
+    failed: int = 0
+    counters: Mapping[str, int]
+    last_error: str | None = None
+    agent_type: str
+    birth: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReply:
+    """``landed_before``: this very commit was there already. ``held``: emits that wait in the outbox since this one."""
+
+    landed_before: bool
+    blocked: bool
+    held: int
+
+
+def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
+    """Write the batch, whole or not at all. Raises ``Fenced``, or ``Conflict`` when Redis is elsewhere.
+
+    An emit beyond ``max_hops`` becomes the sender's dead letter. Counts ``signals_applied_total`` and
+    ``transitions_total``, and for each dead letter ``signals_dead_total``, besides the plan's own counters.
+    """
+    _check(limits, plan)
+    dead, emits = _deliverable(limits, plan)
+    agent = plan.owner.agent
+    targets = list(dict.fromkeys(emit.target for emit in emits))
+    names = [
+        keys.agent(agent), keys.mailbox(agent), keys.outbox(agent), keys.dead(agent), keys.journal(agent),
+        keys.fate(agent), keys.counters, keys.events, keys.held, keys.effects, keys.bell,
+    ]  # fmt: skip
+    for target in targets:
+        names += (keys.agent(target), keys.mailbox(target), keys.dead(target))
+    names += [keys.effect(effect.effect_id) for effect in plan.effects]
+    counters = _counters(plan)
+    args = _head(limits, plan)
+    args += (len(targets), len(dead), len(emits), len(plan.effects), len(plan.journal), len(counters))
+    args += targets
+    for letter in dead:
+        _lay_letter(args, letter)
+    places = {target: place for place, target in enumerate(targets, 1)}
+    for emit in emits:
+        args += (places[emit.target], len(emit.fields) * 2)
+        for pair in emit.fields.items():
+            args += pair
+    for effect in plan.effects:
+        args += (effect.effect_id, effect.name, effect.args, effect.timeout_ms, effect.retries)
+        args += (int(effect.idempotent), effect.backoff_ms)
+    for entry in plan.journal:
+        args += (entry.entry, entry.signal_id, entry.type, entry.at_ms, entry.version, entry.directives)
+        args += (entry.digest, entry.outcome, int(entry.state is not None), entry.state or "")
+    for counter in counters.items():
+        args += counter
+    return Call(COMMIT, names, args, lambda reply: _reply(reply, agent), repeatable=True, hint=agent)
+
+
+def after(entry: str) -> str:
+    """The id that follows ``entry``; empty when it is the last possible one."""
+    ms, _, seq = entry.partition("-")
+    number = ((int(ms) << 64) | int(seq)) + 1
+    return "" if number >> 128 else f"{number >> 64}-{number & 0xFFFFFFFFFFFFFFFF}"
+
+
+def is_id(text: str) -> bool:
+    """Can this be an agent's id?"""
+    try:
+        check_id(text)
+    except BadId:
+        return False
+    return True
+
+
+def newer(entry: str, other: str) -> bool:
+    """Does ``entry`` come after ``other``?"""
+    ms, _, seq = entry.partition("-")
+    other_ms, _, other_seq = other.partition("-")
+    return (int(ms), int(seq)) > (int(other_ms), int(other_seq))
+
+
+def journal_length(limits: Limits, journal: Sequence[JournalAppend]) -> int:
+    """How many entries the journal keeps so that it stays near both bounds, judged by the size of this commit's own."""
+    if not journal:
+        return limits.journal_entries
+    size = sum(len(one.directives) + len(one.state or "") + 200 for one in journal) // len(journal)
+    return max(1, min(limits.journal_entries, limits.journal_bytes // size))
+
+
+def _head(limits: Limits, plan: Commit) -> list[Arg]:
+    owner, state, error = plan.owner, plan.state, plan.last_error
+    return [
+        owner.agent, owner.incarnation, owner.token, plan.base_version, plan.base_cursor, plan.version, plan.cursor,
+        after(plan.cursor), plan.handled, plan.failed, plan.agent_type,
+        int(state is not None), state or "", plan.schema, int(error is not None), cut(error or ""),
+        limits.max_mailbox, limits.max_dead, limits.max_outbox, limits.max_events,
+        journal_length(limits, plan.journal),
+    ]  # fmt: skip
+
+
+def _counters(plan: Commit) -> dict[str, int]:
+    counters = dict(plan.counters)
+    if plan.handled:
+        applied = f"signals_applied_total|type={plan.agent_type}"
+        counters[applied] = counters.get(applied, 0) + plan.handled
+        counters["transitions_total"] = counters.get("transitions_total", 0) + plan.handled
+    return counters
+
+
+def _deliverable(limits: Limits, plan: Commit) -> tuple[list[DeadAppend], Sequence[EmitAppend]]:
+    """Emits that came too many hops, or whose target can be no agent's id, are dead letters; the others go on."""
+    dead, emits = list(plan.dead), list[EmitAppend]()
+    for emit in plan.emits:
+        reason = error = ""
+        if not is_id(emit.target):
+            reason, error = "no_such_agent", f"{emit.target[:80]!a} cannot be an agent's id"
+        elif int(emit.fields.get("hops", "0")) > limits.max_hops:
+            reason, error = "max_hops", f"more than {limits.max_hops} hops, on the way to {emit.target}"
+        if reason:
+            dead.append(DeadAppend("", reason, error, 0, {**emit.fields, "target": emit.target[:200]}))
+        else:
+            emits.append(emit)
+    return dead, emits
+
+
+def _lay_letter(args: list[Arg], letter: DeadAppend) -> None:
+    """Names of ours in a stranger's entry are kept as ``signal.<name>``; of too many fields the first ones are kept."""
+    kept = list(letter.fields.items())[:MAX_FIELDS]
+    args += (letter.entry, letter.reason, cut(letter.error), letter.attempts, len(kept) * 2)
+    own = {"target"} if letter.reason in EMIT_REASONS else set[str]()
+    for name, value in kept:
+        args += (f"signal.{name}" if name in OURS - own else name, value)
+
+
+def _check(limits: Limits, plan: Commit) -> None:
+    if not newer(entry_id(plan.cursor, "cursor"), entry_id(plan.base_cursor, "base cursor")):
+        raise BadInput(
+            f"{plan.owner.agent}: a commit moves the cursor on: {plan.base_cursor} to {plan.cursor}"
+        )
+    if not plan.owner.token:
+        raise BadInput(f"{plan.owner.agent}: a commit needs the token of a claim")
+    count = len(plan.emits) + len(plan.effects) + len(plan.dead)
+    if count > WALL * limits.commit_appends:
+        raise TooLarge(
+            f"{plan.owner.agent}: {count} appends in one commit; {limits.commit_appends} is the bound"
+        )
+    if plan.state is not None and len(plan.state) > limits.max_state_bytes:
+        raise TooLarge(
+            f"{plan.owner.agent}: {len(plan.state)} characters of state; {limits.max_state_bytes} bytes is the bound"
+        )
+
+
+def _reply(reply: Any, agent: str) -> CommitReply:
+    _, landed, blocked, held = answer(reply, agent)
+    return CommitReply(landed_before=landed == "1", blocked=blocked == "1", held=int(held))

@@ -1,0 +1,235 @@
+"""The commit of one decision of the watchdog: supervisors, registrations, orders, verdicts, in one step or not at all.
+
+The plan goes to ``lua/decision.lua`` as JSON whose only values are strings, lists and objects, so that cjson changes
+nothing (it would round numbers). Key names in it are built here and declared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from regrow_signals.answers import answer, cut, entry_id
+from regrow_signals.calls import Call
+from regrow_signals.errors import BadInput
+from regrow_signals.ids import check_id, new_id
+from regrow_signals.keys import Keys
+from regrow_signals.limits import Limits
+from regrow_signals.nodes import ExitReport, exit_kind
+from regrow_signals.scripts import declare
+
+__all__ = [
+    "AgentUpdate",
+    "DecisionCommit",
+    "NodeOrder",
+    "Register",
+    "StartOrder",
+    "SupervisorWrite",
+    "commit_decision",
+]
+
+DECISION: Final = declare(
+    "decision",
+    keys=["leader", "exits", "agents", "nodes", "supervisors", "counters", "events"],
+    key_tail="others",
+    args=["token", "max_events", "plan"],
+)
+
+FENCED: Final = frozenset({
+    "incarnation", "owner", "version", "cursor", "state", "birth", "trying", "careful_until", "clean", "ended",
+})  # fmt: skip
+"""Fields that only claim, commit, exit and start write: no update may touch them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorWrite:
+    """Changes of one supervisor's record; its field ``version`` is ``base_version`` (0: no record) and rises by one."""
+
+    path: str
+    base_version: int
+    set: Mapping[str, str] = field(default_factory=dict[str, str])
+    delete: Sequence[str] = ()
+    remove: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """An agent that a child spec wants. One that is registered keeps its state, birth, version and cursor."""
+
+    agent: str
+    type: str
+    supervisor: str
+    init: str = "{}"
+    state: str = ""
+    schema: int = 1
+    max_mailbox: int | None = None
+    max_attempts: int | None = None
+    max_kills: int | None = None
+    birth: str = field(default_factory=new_id)
+
+
+@dataclass(frozen=True, slots=True)
+class StartOrder:
+    """Start ``agent`` on ``node`` as ``incarnation``, which must be higher than the stored one. Empties the owner."""
+
+    agent: str
+    incarnation: int
+    node: str
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOrder:
+    """Any other order: ``fields`` as they are."""
+
+    node: str
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentUpdate:
+    """Fields for people to read (status and the like). With an ``incarnation``: written only while that is current,
+    before the starts of the same decision. An agent that is gone is not made again."""
+
+    agent: str
+    fields: Mapping[str, str]
+    incarnation: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionCommit:
+    """One decision. ``exits_entry`` is the event that it answers, '' for a tick or a verdict."""
+
+    token: str
+    exits_entry: str = ""
+    supervisors: Sequence[SupervisorWrite] = ()
+    register: Sequence[Register] = ()
+    starts: Sequence[StartOrder] = ()
+    orders: Sequence[NodeOrder] = ()
+    agent_updates: Sequence[AgentUpdate] = ()
+    lost: Sequence[ExitReport] = ()
+    lost_nodes: Sequence[str] = ()
+    replies: Sequence[tuple[str, str]] = ()
+    events: Sequence[Mapping[str, str]] = ()
+    counters: Mapping[str, int] = field(default_factory=dict[str, int])
+    restarts: Sequence[str] = ()
+
+
+def commit_decision(keys: Keys, limits: Limits, decision: DecisionCommit) -> Call[int]:
+    """Write the decision whole; the value is Redis's time in ms. Stops (``orders``) go out before the starts.
+
+    Raises ``NotLeader``, or ``Conflict`` when a supervisor's version, an incarnation or the exits entry is not what the
+    decision was made from. Not repeatable: after an unknown fate the leader reads again and sees whether it landed.
+    """
+    plan = _plan(keys, decision)
+    names = [
+        keys.leader, keys.exits, keys.agents, keys.nodes, keys.supervisors, keys.counters, keys.events,
+        *_named(plan),
+    ]  # fmt: skip
+    args = (decision.token, limits.max_events, json.dumps(plan, ensure_ascii=True, separators=(",", ":")))
+    return Call(DECISION, names, args, lambda reply: int(answer(reply, "decision")[1]), hint="decision")
+
+
+def _plan(keys: Keys, decision: DecisionCommit) -> dict[str, Any]:
+    if decision.exits_entry:
+        entry_id(decision.exits_entry, "exits entry")
+    return {
+        "exits_entry": decision.exits_entry,
+        "supervisors": [_supervisor(keys, write) for write in decision.supervisors],
+        "register": [_register(keys, new) for new in decision.register],
+        "updates": [_update(keys, update) for update in decision.agent_updates],
+        "lost": [_lost(keys, report) for report in decision.lost],
+        "orders": [
+            *(_order(keys, order.node, order.fields) for order in decision.orders),
+            *(_start(keys, start) for start in decision.starts),
+        ],
+        "lost_nodes": [
+            {"node": node, "key": keys.node(node), "control": keys.control(node)}
+            for node in decision.lost_nodes
+        ],
+        "restarts": [keys.agent(agent) for agent in decision.restarts],
+        "replies": [{"key": keys.reply(request), "json": text} for request, text in decision.replies],
+        "counters": [[name, str(by)] for name, by in decision.counters.items()],
+        "events": [_flat(event) for event in decision.events],
+    }
+
+
+def _supervisor(keys: Keys, write: SupervisorWrite) -> dict[str, Any]:
+    return {
+        "key": keys.supervisor(write.path),
+        "path": write.path,
+        "base": str(write.base_version),
+        "set": _flat(write.set),
+        "delete": list(write.delete),
+        "remove": write.remove,
+    }
+
+
+def _register(keys: Keys, new: Register) -> dict[str, Any]:
+    check_id(new.agent, "agent")
+    fresh = {
+        "birth": new.birth, "state": new.state, "schema": str(new.schema), "version": "0", "cursor": "0-0",
+        "incarnation": "0", "owner": "", "status": "registered", "restarts": "0", "trying": "", "careful_until": "",
+        "clean": "1", "ended": "", "charge": "none", "handled": "0", "failed": "0", "blocked": "0",
+    }  # fmt: skip
+    fields = {"type": new.type, "supervisor": new.supervisor, "init": new.init}
+    bounds = {"max_mailbox": new.max_mailbox, "max_attempts": new.max_attempts, "max_kills": new.max_kills}
+    fields.update({name: "" if bound is None else str(bound) for name, bound in bounds.items()})
+    return {"key": keys.agent(new.agent), "agent": new.agent, "fresh": _flat(fresh), "fields": _flat(fields)}
+
+
+def _update(keys: Keys, update: AgentUpdate) -> dict[str, Any]:
+    if wrong := FENCED & update.fields.keys():
+        raise BadInput(f"{update.agent}: {', '.join(sorted(wrong))} cannot be written by an update")
+    plan: dict[str, Any] = {"key": keys.agent(update.agent), "fields": _flat(update.fields)}
+    if update.incarnation is not None:
+        plan["incarnation"] = str(update.incarnation)
+    return plan
+
+
+def _lost(keys: Keys, report: ExitReport) -> dict[str, str]:
+    return {
+        "key": keys.agent(report.agent),
+        "agent": report.agent,
+        "incarnation": str(report.incarnation),
+        "node": report.node,
+        "reason": cut(report.reason, 500),
+        "kind": exit_kind(report.reason),
+        "charge": report.charge,
+        "error": cut(report.error),
+        "in_hand": report.in_hand,
+    }
+
+
+def _order(keys: Keys, node: str, fields: Mapping[str, str]) -> dict[str, Any]:
+    return {"control": keys.control(node), "node_key": keys.node(node), "node": node, "fields": _flat(fields)}
+
+
+def _start(keys: Keys, start: StartOrder) -> dict[str, Any]:
+    fields = {
+        **start.fields,
+        "order": "start",
+        "agent": start.agent,
+        "incarnation": str(start.incarnation),
+    }
+    return {
+        **_order(keys, start.node, fields),
+        "key": keys.agent(start.agent),
+        "agent": start.agent,
+        "incarnation": str(start.incarnation),
+    }
+
+
+def _flat(fields: Mapping[str, str]) -> list[str]:
+    return [str(word) for pair in fields.items() for word in pair]
+
+
+def _named(plan: Mapping[str, Any]) -> list[str]:
+    """Every key that the plan names, once."""
+    named: dict[str, None] = dict.fromkeys(plan["restarts"])
+    for listed in ("supervisors", "register", "updates", "lost", "orders", "lost_nodes", "replies"):
+        for item in plan[listed]:
+            named.update((item[name], None) for name in ("key", "control", "node_key") if name in item)
+    return list(named)

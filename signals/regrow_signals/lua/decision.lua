@@ -1,0 +1,145 @@
+-- decision: one event is one step: all that the leader decided about it, or nothing.
+-- KEYS 1 leader string        must hold our token
+-- KEYS 2 exits stream         the watchdog's mailbox: the event's entry is deleted
+-- KEYS 3 agents zset          registered agents
+-- KEYS 4 nodes zset           nodes by their last beat
+-- KEYS 5 supervisors set      paths of all supervisors
+-- KEYS 6 counters hash        what metrics are made of
+-- KEYS 7 events stream        life events
+-- KEYS ... others mixed       every other key that the plan names
+-- ARGV 1 token                of the leader
+-- ARGV 2 max_events           cap of the events
+-- ARGV 3 plan                 JSON, as decisions.py makes it; strings only, so that cjson changes nothing
+-- REPLY ok <Redis ms>
+-- REPLY corrupt <key> <why>
+-- REPLY refused not_leader
+-- REPLY refused conflict <what>
+-- INCLUDE now_ms
+-- INCLUDE corrupt
+-- INCLUDE count
+-- INCLUDE entry_ids
+-- INCLUDE exits
+local leader = KEYS[1]
+local exits = KEYS[2]
+local agents = KEYS[3]
+local nodes = KEYS[4]
+local supervisors = KEYS[5]
+local counters = KEYS[6]
+local events = KEYS[7]
+local plan = cjson.decode(ARGV[3])
+
+local types = {leader, 'string', exits, 'stream', agents, 'zset', nodes, 'zset', supervisors, 'set'}
+local function expect(key, kind)
+  types[#types + 1] = key
+  types[#types + 1] = kind
+end
+for _, write in ipairs(plan.supervisors) do expect(write.key, 'hash') end
+for _, new in ipairs(plan.register) do expect(new.key, 'hash') end
+for _, update in ipairs(plan.updates) do expect(update.key, 'hash') end
+for _, exit in ipairs(plan.lost) do expect(exit.key, 'hash') end
+for _, key in ipairs(plan.restarts) do expect(key, 'hash') end
+for _, order in ipairs(plan.orders) do
+  expect(order.control, 'stream')
+  expect(order.node_key, 'hash')
+  if order.key then expect(order.key, 'hash') end
+end
+for _, node in ipairs(plan.lost_nodes) do
+  expect(node.key, 'hash')
+  expect(node.control, 'stream')
+end
+for _, reply in ipairs(plan.replies) do expect(reply.key, 'list') end
+local wrong = corrupt(types)
+if wrong then return wrong end
+
+if ARGV[1] == '' or redis.call('GET', leader) ~= ARGV[1] then return {'refused', 'not_leader'} end
+local entry = plan.exits_entry
+if entry ~= '' and #redis.call('XRANGE', exits, entry, entry) == 0 then
+  return {'refused', 'conflict', 'exits entry ' .. entry .. ' is gone'}
+end
+for _, write in ipairs(plan.supervisors) do
+  local version = redis.call('HGET', write.key, 'version') or '0'
+  if version ~= write.base then
+    return {'refused', 'conflict', 'supervisor ' .. write.path .. ' is at version ' .. version}
+  end
+end
+local registered = {}
+for _, new in ipairs(plan.register) do registered[new.key] = '0' end
+for _, exit in ipairs(plan.lost) do
+  local current = redis.call('HGET', exit.key, 'incarnation')
+  if current and current ~= exit.incarnation then
+    return {'refused', 'conflict', exit.agent .. ' is at incarnation ' .. current}
+  end
+end
+for _, order in ipairs(plan.orders) do
+  if order.key then
+    local current = redis.call('HGET', order.key, 'incarnation') or registered[order.key]
+    if not current then return {'refused', 'conflict', order.agent .. ' is not registered'} end
+    if not (tonumber(current) and tonumber(current) < tonumber(order.incarnation)) then
+      return {'refused', 'conflict', order.agent .. ' is at incarnation ' .. current}
+    end
+  end
+  if exhausted(last_id(order.control)) then return {'corrupt', order.control, 'has used up its ids'} end
+end
+
+-- All is read and checked: from here on everything is written.
+local now = now_ms()
+local function set(key, flat)
+  for i = 1, #flat, 2 do redis.call('HSET', key, flat[i], flat[i + 1]) end
+end
+for _, write in ipairs(plan.supervisors) do
+  if write.remove then
+    redis.call('DEL', write.key)
+    redis.call('SREM', supervisors, write.path)
+  else
+    for _, field in ipairs(write.delete) do redis.call('HDEL', write.key, field) end
+    set(write.key, write.set)
+    redis.call('HSET', write.key, 'version', string.format('%.0f', tonumber(write.base) + 1))
+    redis.call('SADD', supervisors, write.path)
+  end
+end
+for _, new in ipairs(plan.register) do
+  if redis.call('HEXISTS', new.key, 'birth') == 0 then
+    set(new.key, new.fresh)
+    redis.call('HSET', new.key, 'created_ms', now)
+  end
+  set(new.key, new.fields)
+  redis.call('ZADD', agents, 'NX', 0, new.agent)
+end
+for _, exit in ipairs(plan.lost) do
+  if redis.call('EXISTS', exit.key) == 1 and record_exit(exit.key, exit, now) == 'recorded' then
+    count(counters, 'exits_total|reason=' .. exit.kind, 1)
+    event(events, ARGV[2], now, 'exited', 'agent', exit.agent, 'incarnation', exit.incarnation, 'node', exit.node,
+      'supervisor', redis.call('HGET', exit.key, 'supervisor') or '', 'reason', exit.reason)
+  end
+end
+for _, update in ipairs(plan.updates) do
+  local current = redis.call('HGET', update.key, 'incarnation')
+  if current and (not update.incarnation or update.incarnation == current) then set(update.key, update.fields) end
+end
+for _, order in ipairs(plan.orders) do
+  if order.key then
+    redis.call('HSET', order.key, 'incarnation', order.incarnation, 'owner', '', 'pid', '', 'status', 'starting',
+      'node', order.node, 'start_ms', now, 'ended', '')
+  end
+  redis.call('XADD', order.control, '*', unpack(order.fields))
+  -- A node that has gone reads no orders: its stream must not stay behind.
+  if redis.call('EXISTS', order.node_key) == 0 then redis.call('PEXPIRE', order.control, 600000) end
+end
+for _, node in ipairs(plan.lost_nodes) do
+  if redis.call('DEL', node.key) == 1 then event(events, ARGV[2], now, 'node_lost', 'node', node.node) end
+  redis.call('DEL', node.control)
+  redis.call('ZREM', nodes, node.node)
+end
+for _, key in ipairs(plan.restarts) do
+  if redis.call('EXISTS', key) == 1 then redis.pcall('HINCRBY', key, 'restarts', 1) end
+end
+for _, reply in ipairs(plan.replies) do
+  redis.call('RPUSH', reply.key, reply.json)
+  redis.call('PEXPIRE', reply.key, 60000)
+end
+if entry ~= '' then redis.call('XDEL', exits, entry) end
+for _, raise in ipairs(plan.counters) do count(counters, raise[1], raise[2]) end
+for _, flat in ipairs(plan.events) do
+  redis.pcall('XADD', events, 'MAXLEN', '~', ARGV[2], '*', 'at_ms', now, unpack(flat))
+end
+return {'ok', string.format('%.0f', now)}

@@ -1,0 +1,15 @@
+-- Writes one dead letter, the fate of its signal, the event and the counter. Needs count. `grave`: dead, fate, events,
+-- counters (keys), agent, incarnation, type, max_events, max_dead. `fields` is one signal's, bounded by the caller.
+local function bury(grave, now, entry, reason, error, attempts, fields)
+  local id = ''
+  for i = 1, #fields, 2 do
+    if fields[i] == 'id' then id = fields[i + 1] end
+  end
+  redis.call('XADD', grave.dead, '*', 'entry', entry, 'reason', reason, 'error', error, 'attempts', attempts,
+    'dead_ms', now, unpack(fields))
+  if id ~= '' and #id <= 512 then redis.call('HSET', grave.fate, id, 'dead ' .. reason) end
+  local kind = string.match(reason, '^[%w_]+') or 'other'
+  count(grave.counters, 'signals_dead_total|type=' .. grave.type .. '|reason=' .. kind, 1)
+  event(grave.events, grave.max_events, now, 'dead_letter', 'agent', grave.agent, 'incarnation', grave.incarnation,
+    'reason', reason, 'detail', string.sub(id, 1, 200))
+end
