@@ -102,7 +102,7 @@ class Agent(Generic[S]):
                 f"{cls.__name__}.cmd: the state must be a {definition.state_type.__name__}, not {state!r:.80}"
             )
         whole = signal if isinstance(signal, Signal) else Signal.of(signal, source="test")
-        delivery = Delivery.of(whole)
+        delivery = Delivery.example(whole, ctx or Context.example(whole, agent_id=definition.name))
         handler = definition.routes.best(delivery.type)
         if handler is None:
             raise Unhandled(transition.no_handler(definition, delivery.type))
@@ -111,8 +111,7 @@ class Agent(Generic[S]):
         except ValidationError as error:
             raise BadPayload(f"{handler.payload_name}: {first_problem(error)}") from None
         before = encode_state(state)
-        context = ctx or Context.example(whole, agent_id=definition.name)
-        new, directives = transition.handle(definition, handler, state, argument, context)
+        new, directives = transition.handle(definition, handler, state, argument, delivery)
         transition.refuse_changed(handler, state, before)
         if new is not None:
             encode_state(new)

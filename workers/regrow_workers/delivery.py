@@ -1,34 +1,70 @@
-"""``Delivery``: one accepted signal as a transition meets it: data still JSON text, the ``Signal`` made on demand."""
+"""``Delivery``: one accepted signal as a transition meets it: data as JSON text, the rest made on demand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import NamedTuple, cast
 
 from regrow_signals.signal import Signal
+from regrow_workers.context import Context
 
-__all__ = ["Delivery"]
+__all__ = ["Addressee", "Delivery"]
+
+
+class Addressee(NamedTuple):
+    """Whom a signal is for: an agent, and the birth of this registration of it."""
+
+    agent: str
+    birth: str
 
 
 class Delivery:
-    """Type and data of a signal. ``data`` is JSON text; most handlers need the payload only, not the whole signal."""
+    """``fields`` are a mailbox entry's. Most handlers need the payload only, so nothing else is made beforehand."""
 
-    __slots__ = ("_fields", "_signal", "data", "type")
+    __slots__ = ("_context", "_signal", "addressee", "data", "entry", "fields", "id", "type")
 
-    def __init__(self, type_name: str, data: str, fields: Mapping[str, str]) -> None:
-        self.type = type_name
-        self.data = data
-        self._fields = fields
+    def __init__(self, addressee: Addressee, entry: str, fields: Mapping[str, str | bytes]) -> None:
+        """``fields`` have an id, a type and data as text."""
+        self.addressee = addressee
+        self.entry = entry
+        self.fields = fields
+        self.id = cast("str", fields["id"])
+        self.type = cast("str", fields["type"])
+        self.data = cast("str", fields["data"])
         self._signal: Signal | None = None
+        self._context: Context | None = None
 
     @classmethod
-    def of(cls, signal: Signal) -> Self:
-        made = cls(signal.type, signal.data, {})
+    def example(cls, signal: Signal, context: Context) -> Delivery:
+        """A delivery outside of any mailbox, for ``cmd`` and ``transition.apply``."""
+        made = cls(Addressee(context.agent_id, ""), "", signal.to_fields())
         made._signal = signal
+        made._context = context
         return made
+
+    @property
+    def at_ms(self) -> int:
+        """The time of acceptance by the clock of Redis: the entry's own, else that of its id."""
+        text = self.fields.get("at_ms")
+        if isinstance(text, str) and text.isdecimal() and len(text) < 16:
+            return int(text)
+        return int(self.entry.partition("-")[0])
 
     def signal(self) -> Signal:
         """The whole signal; ``BadInput`` for an entry that is none."""
         if self._signal is None:
-            self._signal = Signal.from_fields(self._fields)
+            self._signal = Signal.from_fields(self.fields)
         return self._signal
+
+    def context(self) -> Context:
+        """The handler's context, the same whenever the signal is replayed."""
+        if self._context is None:
+            replyto = self.fields.get("replyto")
+            self._context = Context(
+                self.addressee.agent,
+                self.signal,
+                at_ms=self.at_ms,
+                seed=f"{self.addressee.birth}:{self.entry}",
+                reply_to=replyto if isinstance(replyto, str) else None,
+            )
+        return self._context

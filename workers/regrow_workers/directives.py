@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, cast, overload
 
-from regrow_signals.errors import BadInput
+from pydantic_core import PydanticSerializationError
+
+from regrow_signals.errors import BadInput, NotStrictJSON
 from regrow_signals.ids import check_id, check_type
 from regrow_signals.limits import Limits
 from regrow_signals.signal import Payload, Signal
 from regrow_signals.strict_json import dumps, loads
+from regrow_workers.validation import one_line
 
 __all__ = ["Directive", "EffectRun", "Emit", "Stop"]
 
@@ -86,7 +89,12 @@ class Emit(Directive):
                 max_depth=limits.max_json_depth,
                 what=f"data of {self.type}",
             )
-        return self._what.data if isinstance(self._what, Signal) else self._what.to_json(limits)
+        if isinstance(self._what, Signal):
+            return self._what.data
+        try:
+            return self._what.to_json(limits)
+        except PydanticSerializationError as error:
+            raise NotStrictJSON(f"data of {self.type} is not strict JSON: {one_line(error)}") from None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Emit):

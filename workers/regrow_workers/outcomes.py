@@ -63,7 +63,7 @@ class Unstorable:
     """State or directives are too large, too many or not strict JSON: dead letter of that reason."""
 
     reason: Literal[
-        "state_too_large", "not_strict_json", "too_many_directives", "signal_too_large", "too_many_hops"
+        "state_too_large", "not_strict_json", "too_many_directives", "signal_too_large", "commit_too_large"
     ]
     why: str
 

@@ -48,15 +48,14 @@ def apply(
     before: str | None = None,
 ) -> Outcome:
     """What ``signal`` does to ``state``. With ``before``, the state's JSON, a handler that changed it is found."""
-    context = ctx or Context.example(signal)
-    return take(agent_type.definition, state, Delivery.of(signal), context, limits=limits, before=before)
+    delivery = Delivery.example(signal, ctx or Context.example(signal))
+    return take(agent_type.definition, state, delivery, limits=limits, before=before)
 
 
 def take(
     definition: Definition,
     state: State,
     delivery: Delivery,
-    ctx: Context,
     *,
     limits: Limits,
     before: str | None,
@@ -69,10 +68,10 @@ def take(
         argument = argument_of(handler, delivery)
     except ValidationError as error:
         return BadData(f"{handler.payload_name}: {first_problem(error)}")
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         return BadData(one_line(error))
     try:
-        new, directives = handle(definition, handler, state, argument, ctx)
+        new, directives = handle(definition, handler, state, argument, delivery)
         if before is not None:
             refuse_changed(handler, state, before)
     except Reject as error:
@@ -101,11 +100,11 @@ def argument_of(handler: Handler, delivery: Delivery) -> object:
 
 
 def handle(
-    definition: Definition, handler: Handler, state: State, argument: object, ctx: Context
+    definition: Definition, handler: Handler, state: State, argument: object, delivery: Delivery
 ) -> tuple[State | None, Sequence[Directive]]:
     """Call the handler; raises what it raises, and ``ImpureHandler`` where it returned no ``Step``."""
     if handler.takes_context:
-        returned: Any = handler.function(definition.instance, state, argument, ctx)
+        returned: Any = handler.function(definition.instance, state, argument, delivery.context())
     else:
         returned = handler.function(definition.instance, state, argument)
     if returned.__class__ is definition.state_type:

@@ -1,0 +1,332 @@
+"""The planner: entries of a mailbox and the last committed state give one commit. Pure: the worker reads and writes.
+
+A batch ends after ``max_signals`` signals or ``max_seconds`` of work, at the commit's bounds, after a transition that
+stops or crashes, and, while the agent is to be careful, after each signal. Every signal taken is applied once or is a
+dead letter with its reason, in the same commit; the version rises by one for each applied one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+from zlib import crc32
+
+from regrow_signals.agents import Loaded
+from regrow_signals.commits import Commit, DeadAppend, EffectAppend, EmitAppend, JournalAppend, Owner, newer
+from regrow_signals.errors import BadInput, BadPayload, NotStrictJSON, TooLarge
+from regrow_signals.limits import Limits
+from regrow_signals.strict_json import loads
+from regrow_workers.agent import Agent
+from regrow_workers.dead_reasons import condemned_reason, failure_of, is_signal, what_is_wrong
+from regrow_workers.delivery import Addressee, Delivery
+from regrow_workers.directive_appends import NOTHING, Appends, lay_out
+from regrow_workers.outcomes import (
+    Crashed,
+    NewState,
+    Outcome,
+    Rejected,
+    Unchanged,
+    UnhandledType,
+    Unstorable,
+)
+from regrow_workers.state import State, encode_state, parse_state
+from regrow_workers.transition import crashed, take
+from regrow_workers.transition_times import TransitionTimes
+
+__all__ = ["CommitPlan", "Ends", "Entry", "plan"]
+
+Entry = tuple[str, Mapping[str, str | bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Why the incarnation ends after this commit.
+
+    ``stop``: a returned ``Stop``, ``reason`` is its own. ``crash``: ``reason`` is the exception in one line, ``error``
+    the traceback. ``hand_over``: the next signal has no handler here and newer code of this type is alive.
+    """
+
+    kind: Literal["stop", "crash", "hand_over"]
+    reason: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPlan:
+    """``taken`` entries are dealt with by ``commit``; once it has landed the worker goes on from ``after``.
+
+    ``taken`` is 0 only before a ``hand_over``: then there is nothing to commit.
+    """
+
+    commit: Commit
+    taken: int
+    after: Loaded
+    ends: Ends | None
+
+
+def plan(
+    agent_type: type[Agent[Any]],
+    loaded: Loaded,
+    entries: Sequence[Entry],
+    limits: Limits,
+    clock: Callable[[], float],
+    *,
+    owner: Owner,
+    before: Callable[[str], object] | None = None,
+    max_signals: int = 100,
+    max_seconds: float = 0.010,
+    check_every: int = 0,
+    newer_code: bool = False,
+) -> CommitPlan:
+    """The commit of the first entries. ``entries`` come after ``loaded.cursor`` and are not empty.
+
+    ``clock`` gives monotonic seconds; ``before`` is called with each entry's id before its handler. ``check_every`` n
+    looks at every n-th transition whether the handler changed its input (0: never). ``newer_code`` says that a
+    live node runs newer code of this type. Raises ``BadPayload`` if the stored state does not fit the agent's class.
+    """
+    if not entries:
+        raise BadInput(f"{loaded.agent}: there is nothing to plan: no entries")
+    batch = _Batch(agent_type, loaded, limits, owner)
+    if loaded.careful_until and not newer(entries[0][0], loaded.careful_until):
+        max_signals = 1
+    start = now = clock()
+    for entry, fields in entries[:max_signals]:
+        if before is not None:
+            before(entry)
+        checked = check_every > 0 and batch.taken % check_every == 0
+        if not batch.take(entry, fields, checked=checked, newer_code=newer_code):
+            break
+        later = clock()
+        batch.times.add(later - now)
+        now = later
+        if batch.ends is not None or now - start >= max_seconds:
+            break
+    return batch.planned()
+
+
+class _Batch:
+    """What the commit will hold so far."""
+
+    def __init__(self, agent_type: type[Agent[Any]], loaded: Loaded, limits: Limits, owner: Owner) -> None:
+        self.definition = agent_type.definition
+        self.loaded = loaded
+        self.limits = limits
+        self.owner = owner
+        self.addressee = Addressee(loaded.agent, loaded.birth)
+        self.state, self.encoded = _current(agent_type, loaded)
+        self.digest = _digest(self.encoded)
+        self.version = loaded.version
+        self.cursor = loaded.cursor
+        self.new_state = not loaded.state
+        self.emits: list[EmitAppend] = []
+        self.effects: list[EffectAppend] = []
+        self.dead: list[DeadAppend] = []
+        self.journal: list[JournalAppend] = []
+        self.rejected = 0
+        self.taken = 0
+        self.size = 0
+        self.last_error: str | None = None
+        self.ends: Ends | None = None
+        self.times = TransitionTimes()
+
+    def take(self, entry: str, fields: Mapping[str, str | bytes], *, checked: bool, newer_code: bool) -> bool:
+        """Deal with one entry. False: it does not go into this commit any more."""
+        if not is_signal(fields):
+            return self._discard(entry, fields, "malformed", what_is_wrong(fields))
+        if self.loaded.condemned and entry == self.loaded.trying_entry:
+            reason, error = condemned_reason(self.loaded)
+            self.last_error = error
+            return self._discard(entry, fields, reason, error)
+        delivery = Delivery(self.addressee, entry, fields)
+        before = self.encoded if checked else None
+        outcome = take(self.definition, self.state, delivery, limits=self.limits, before=before)
+        if newer_code and type(outcome) is UnhandledType:
+            self.ends = Ends("hand_over", "newer_code", outcome.why)
+            return False
+        appends = NOTHING
+        if type(outcome) is NewState or type(outcome) is Unchanged:
+            if outcome.directives:
+                outcome, appends = self._laid_out(outcome, delivery)
+            outcome = self._within_commit(outcome, appends)
+        return self._write(outcome, appends, delivery)
+
+    def planned(self) -> CommitPlan:
+        """The commit, with the whole state beside its last transition."""
+        if self.journal:
+            self.journal[-1] = replace(self.journal[-1], state=self.encoded)
+        schema = max(self.loaded.schema, self.definition.schema)
+        commit = Commit(
+            owner=self.owner,
+            base_version=self.loaded.version,
+            base_cursor=self.loaded.cursor,
+            version=self.version,
+            cursor=self.cursor,
+            state=self.encoded if self.new_state else None,
+            schema=schema,
+            emits=self.emits,
+            effects=self.effects,
+            dead=self.dead,
+            journal=self.journal,
+            handled=self.version - self.loaded.version,
+            failed=len(self.dead),
+            counters=self._counters(),
+            last_error=self.last_error,
+            agent_type=self.definition.name,
+            birth=self.loaded.birth,
+        )
+        return CommitPlan(commit, self.taken, self._after(schema), self.ends)
+
+    def _write(self, outcome: Outcome, appends: Appends, delivery: Delivery) -> bool:
+        """Into the commit, or False where it has no room left and something is in it already."""
+        failure = failure_of(outcome)
+        if failure is not None:
+            return self._fail(outcome, failure, delivery)
+        grown = len(outcome.encoded) if type(outcome) is NewState else len(self.encoded)
+        count = len(appends.emits) + len(appends.effects)
+        if not self._has_room(count, appends.size, grown):
+            return False
+        if type(outcome) is NewState:
+            self.state, self.encoded, self.new_state = outcome.state, outcome.encoded, True
+            self.digest = _digest(outcome.encoded)
+            word = "applied"
+        else:
+            # The handler had the object in its hands: go on from what is stored, not from what it left.
+            self.state = self._stored()
+            word = "unchanged"
+        self.version += 1
+        self.taken += 1
+        self.size += appends.size
+        if count:
+            self.emits += appends.emits
+            self.effects += appends.effects
+        self._note(delivery, appends, word)
+        if appends.stop is not None:
+            self.ends = Ends("stop", appends.stop.reason)
+        return True
+
+    def _fail(self, outcome: Outcome, failure: tuple[str, str], delivery: Delivery) -> bool:
+        """A dead letter; the state is the last encoded one, whatever the handler did to the object."""
+        reason, error = failure
+        if not self._bury(delivery.entry, reason, error, delivery.fields, ran=1):
+            return False
+        self.state = self._stored()
+        self._note(delivery, NOTHING, reason)
+        if type(outcome) is Rejected:
+            self.rejected += 1
+        elif type(outcome) is Crashed:
+            self.last_error = error
+            if self.definition.on_error == "crash":
+                self.ends = Ends("crash", outcome.reason, error)
+        return True
+
+    def _discard(self, entry: str, fields: Mapping[str, str | bytes], reason: str, error: str) -> bool:
+        """A dead letter without a transition: kept byte for byte, the state not looked at."""
+        if not self._bury(entry, reason, error, fields, ran=0):
+            return False
+        self.cursor = entry
+        return True
+
+    def _bury(
+        self, entry: str, reason: str, error: str, fields: Mapping[str, str | bytes], *, ran: int
+    ) -> bool:
+        size = sum(len(name) + len(value) for name, value in fields.items()) + len(error)
+        if not self._has_room(1, size, len(self.encoded)):
+            return False
+        tried = (
+            self.loaded.trying_attempts + self.loaded.trying_kills if entry == self.loaded.trying_entry else 0
+        )
+        self.dead.append(DeadAppend(entry, reason, error, tried + ran, fields))
+        self.size += size
+        self.taken += 1
+        return True
+
+    def _has_room(self, count: int, size: int, state: int) -> bool:
+        """What comes first always has: it is within the bounds by itself, or a dead letter that must go somewhere."""
+        held = len(self.emits) + len(self.effects) + len(self.dead)
+        return self.taken == 0 or (
+            held + count <= self.limits.commit_appends
+            and self.size + size + 2 * state <= self.limits.commit_bytes
+        )
+
+    def _laid_out(self, outcome: NewState | Unchanged, delivery: Delivery) -> tuple[Outcome, Appends]:
+        try:
+            return outcome, lay_out(outcome.directives, delivery, self.limits)
+        except TooLarge as error:
+            return Unstorable("signal_too_large", str(error)), NOTHING
+        except NotStrictJSON as error:
+            return Unstorable("not_strict_json", str(error)), NOTHING
+        except Exception as error:  # noqa: BLE001  a payload's own serializer is the author's code, as the handler is
+            return crashed(error), NOTHING
+
+    def _within_commit(self, outcome: Outcome, appends: Appends) -> Outcome:
+        """A step that no commit could hold is refused whole."""
+        state = len(outcome.encoded) if type(outcome) is NewState else 0
+        size = appends.size + 2 * state
+        if size > self.limits.commit_bytes:
+            return Unstorable(
+                "commit_too_large",
+                f"its step is about {size:,} bytes; a commit holds {self.limits.commit_bytes:,}",
+            )
+        return outcome
+
+    def _note(self, delivery: Delivery, appends: Appends, outcome: str) -> None:
+        self.journal.append(
+            JournalAppend(
+                delivery.entry,
+                delivery.id,
+                delivery.type,
+                delivery.at_ms,
+                self.version,
+                appends.journal,
+                self.digest,
+                outcome,
+            )
+        )
+        self.cursor = delivery.entry
+
+    def _stored(self) -> State:
+        return parse_state(self.definition.state_type, self.encoded)
+
+    def _counters(self) -> dict[str, int]:
+        """Besides those that the commit's script counts itself."""
+        name = self.definition.name
+        counters = self.times.counters(name)
+        if self.rejected:
+            counters[f"signals_rejected_total|type={name}"] = self.rejected
+        if self.emits:
+            counters[f"emits_total|type={name}"] = len(self.emits)
+        return counters
+
+    def _after(self, schema: int) -> Loaded:
+        loaded = self.loaded
+        tried = bool(loaded.trying_entry) and not newer(loaded.trying_entry, self.cursor)
+        careful = bool(loaded.careful_until) and newer(loaded.careful_until, self.cursor)
+        return replace(
+            loaded,
+            state=self.encoded if self.new_state else loaded.state,
+            schema=schema if self.new_state else loaded.schema,
+            version=self.version,
+            cursor=self.cursor,
+            careful_until=loaded.careful_until if careful else "",
+            trying_entry="" if tried else loaded.trying_entry,
+            trying_attempts=0 if tried else loaded.trying_attempts,
+            trying_kills=0 if tried else loaded.trying_kills,
+            condemned="" if tried else loaded.condemned,
+        )
+
+
+def _current(agent_type: type[Agent[Any]], loaded: Loaded) -> tuple[State, str]:
+    """The state to go on from and its JSON: the stored one, else the initial one."""
+    if loaded.state:
+        return agent_type.parse_state(loaded.state, loaded.schema), loaded.state
+    init: object = loads(loaded.init, what="init") if loaded.init else {}
+    if not isinstance(init, dict):
+        raise BadPayload(f"{loaded.agent}: its init is no JSON object")
+    state = agent_type.initial_state(cast("dict[str, Any]", init))
+    return state, encode_state(state)
+
+
+def _digest(encoded: str) -> str:
+    """Short and fast: it finds a replay that came out otherwise, it guards against nobody."""
+    return f"{crc32(encoded.encode()):08x}"

@@ -1,0 +1,103 @@
+"""Directives as what a commit appends: emits and effects with their ids, their line in the journal, and a stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from regrow_signals.commits import EffectAppend, EmitAppend
+from regrow_signals.errors import ImpureHandler
+from regrow_signals.limits import Limits
+from regrow_signals.strict_json import dumps
+from regrow_workers.delivery import Delivery
+from regrow_workers.directives import Directive, EffectRun, Emit, Stop
+
+__all__ = ["NOTHING", "Appends", "lay_out"]
+
+_OVERHEAD: Final = 200
+"""Bytes of names, ids and lengths around an append's own content, about."""
+
+
+@dataclass(slots=True)
+class Appends:
+    """What one transition's directives come to; ``size`` is about its bytes in the commit."""
+
+    emits: list[EmitAppend] = field(default_factory=list[EmitAppend])
+    effects: list[EffectAppend] = field(default_factory=list[EffectAppend])
+    journal: str = "[]"
+    size: int = 0
+    stop: Stop | None = None
+
+
+NOTHING: Final = Appends()
+"""Of no directives. Shared: nobody adds to it."""
+
+
+def lay_out(directives: Sequence[Directive], delivery: Delivery, limits: Limits) -> Appends:
+    """Ids come from birth, acceptance id and place, so a signal applied again asks for the same, not for more.
+
+    Raises ``NotStrictJSON`` or ``TooLarge`` for data that cannot be stored, ``ImpureHandler`` for an unknown directive.
+    """
+    appends = Appends()
+    lines: list[dict[str, str]] = []
+    for place, directive in enumerate(directives):
+        append_id = f"{delivery.addressee.birth}:{delivery.entry}:{place}"
+        if isinstance(directive, Emit):
+            _emit(appends, directive, append_id, delivery, limits)
+            lines.append({"emit": directive.type, "to": directive.to})
+        elif isinstance(directive, EffectRun):
+            _effect(appends, directive, append_id, limits)
+            lines.append({"effect": directive.name})
+        elif isinstance(directive, Stop):
+            appends.stop = appends.stop or directive
+            lines.append({"stop": directive.reason})
+        else:
+            raise ImpureHandler(
+                f"{type(directive).__name__} is no directive of regrow's: Emit, Stop or effect.run(...)"
+            )
+    appends.journal = dumps(lines)
+    appends.size += len(appends.journal)
+    return appends
+
+
+def _emit(appends: Appends, emit: Emit, append_id: str, delivery: Delivery, limits: Limits) -> None:
+    given = delivery.fields
+    data = emit.data_json(limits)
+    fields = {"id": append_id, "type": emit.type, "source": delivery.addressee.agent, "data": data}
+    if emit.subject is not None:
+        fields["subject"] = emit.subject
+    if emit.dataschema is not None:
+        fields["dataschema"] = emit.dataschema
+    trace = given.get("traceparent")
+    if isinstance(trace, str):
+        fields["traceparent"] = trace
+    fields["causationid"] = delivery.id
+    fields["hops"] = str(_hops(given.get("hops"), limits) + 1)
+    appends.emits.append(EmitAppend(emit.to, fields))
+    appends.size += len(data.encode()) + _OVERHEAD
+
+
+def _effect(appends: Appends, run: EffectRun, append_id: str, limits: Limits) -> None:
+    args = run.args_json(limits)
+    appends.effects.append(
+        EffectAppend(
+            effect_id=append_id,
+            name=run.name,
+            args=args,
+            timeout_ms=run.timeout_ms,
+            retries=run.retries,
+            idempotent=run.idempotent,
+            backoff_ms=run.backoff_ms,
+        )
+    )
+    appends.size += len(args.encode()) + _OVERHEAD
+
+
+def _hops(text: str | bytes | None, limits: Limits) -> int:
+    """Hops made so far. What cannot be read counts as the most: a storm must not hide behind junk."""
+    if text is None:
+        return 0
+    if isinstance(text, str) and text.isdecimal() and len(text) < 6:
+        return int(text)
+    return limits.max_hops
