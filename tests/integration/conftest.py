@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
+import redis
+
 from regrow_signals.connection import Connection
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
-
-import redis
 
 Unchanged = Callable[[], AbstractContextManager[None]]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import redis
+
 from regrow_signals.connection import Connection
 from regrow_signals.errors import (
     BadId,
@@ -20,8 +22,6 @@ from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_signals.mailbox import BULK, Outgoing, Receipt, send, send_many
 from regrow_signals.signal import Signal
-
-import redis
 from tests.integration.conftest import Unchanged
 
 LAST_ID = "18446744073709551615-18446744073709551615"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import redis
+
 from regrow_signals.connection import Connection
 from regrow_signals.errors import BadInput, MailboxFull, NoSuchAgent, Refused
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_signals.mailbox import Receipt, Status, dead_drop, dead_retry, send, status
 from regrow_signals.signal import Signal
-
-import redis
 from tests.integration.conftest import Unchanged
 
 

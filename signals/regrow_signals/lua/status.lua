@@ -5,8 +5,8 @@
 -- KEYS 4 seen hash            ids remembered
 -- KEYS 5 seen_old hash        the generation before
 -- ARGV 1 id                   the signal's id
--- ARGV 2 entry                its acceptance id
--- ARGV 3 birth                the agent's registration that accepted it
+-- ARGV 2 entry                its acceptance id; '' when the sender got no answer
+-- ARGV 3 birth                the agent's registration that accepted it; '' likewise
 -- ARGV 4 remembered           1 when `send` remembered the id
 -- REPLY pending
 -- REPLY applied
@@ -19,8 +19,15 @@ local agent, mailbox, fate, seen, seen_old = KEYS[1], KEYS[2], KEYS[3], KEYS[4],
 local id, entry, birth, remembered = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local found = redis.call('HMGET', agent, 'birth', 'cursor')
 if not found[1] then return { 'unknown', 'no such agent' } end
-if found[1] ~= birth then return { 'unknown', 'the agent was deleted and registered anew' } end
+if birth ~= '' and found[1] ~= birth then return { 'unknown', 'the agent was deleted and registered anew' } end
 local lost = { 'unknown', 'not where it must be: Redis went back to a time before it, or keys were changed by hand' }
+
+local value = redis.call('HGET', seen, id) or redis.call('HGET', seen_old, id)
+if entry == '' then
+  if remembered ~= '1' then return { 'unknown', 'sent in bulk without an id of its own: nothing tells it from others' } end
+  if not value then return { 'unknown', 'no signal of this id is remembered: send it again under the same id' } end
+  entry = string.match(value, '^%S+')
+end
 
 local function after(a, b)
   local a_ms, a_seq = id_parts(a)
@@ -44,7 +51,6 @@ if became then
   return { word, rest }
 end
 -- A remembered id whose generation is still there must be in it: if not, the acceptance was undone by a loss in Redis.
-local value = redis.call('HGET', seen, id) or redis.call('HGET', seen_old, id)
 if value then
   if string.match(value, '^%S+') == entry then return { 'applied' } end
   return lost
