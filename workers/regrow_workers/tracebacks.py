@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from regrow_workers.validation import first_problem, one_line
 
-__all__ = ["exception_line", "exception_trace"]
+__all__ = ["exception_line", "exception_place", "exception_trace"]
 
 _LINE: Final = 300
 _TRACE: Final = 4_000
@@ -62,3 +62,15 @@ def _lines(frames: list[traceback.FrameSummary]) -> list[str]:
         f"  {frame.filename}:{frame.lineno} in {frame.name}" + (f": {frame.line[:160]}" if frame.line else "")
         for frame in frames
     ]
+
+
+def exception_place(error: BaseException) -> str:
+    """`` (file:line)`` of the user's innermost frame, or nothing where there is none."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" ({error.filename}:{error.lineno})"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((_OURS, "<frozen")) and "importlib" not in frame.filename
+    ]
+    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
