@@ -30,6 +30,8 @@ class NodeSettings:
     shutdown: float = 5.0
     read_count: int = 100
     read_block: float = 1.0
+    check_every: int = 100
+    """Every n-th transition it is checked that the handler did not change its input; 1: always, 0: never."""
     max_workers: int = 4096
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     log_format: Literal["text", "json"] = "text"

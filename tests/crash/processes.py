@@ -1,0 +1,44 @@
+"""What tests ask the kernel about processes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+__all__ = ["alive", "children", "descendants", "private_bytes", "state"]
+
+
+def state(pid: int) -> str:
+    """The kernel's letter (``R S D T Z``); empty when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
+    except OSError:
+        return ""
+
+
+def alive(pid: int) -> bool:
+    """Running or stopped, not gone and not a zombie."""
+    return state(pid) not in ("", "Z", "X")
+
+
+def children(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            found += [int(child) for child in (task / "children").read_text().split()]
+        except OSError:
+            continue
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    for child in children(pid):
+        found += [child, *descendants(child)]
+    return found
+
+
+def private_bytes(pid: int) -> int:
+    """Memory that this process shares with no other."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return 1024 * sum(int(kb) for kb in re.findall(r"^Private_\w+:\s+(\d+) kB", text, re.MULTILINE))

@@ -1,0 +1,66 @@
+"""The application of the node's crash tests: it remembers every number it saw, and can be told to fail in many ways."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from regrow_signals.signal import Payload
+from regrow_workers.agent import Agent
+from regrow_workers.directives import Stop
+from regrow_workers.handlers import handles
+from regrow_workers.state import State
+from regrow_workers.step import Step
+
+
+class Number(Payload, type="test.number"):
+    n: int
+
+
+class Misbehave(Payload, type="test.misbehave"):
+    how: str
+
+
+class Seen(State):
+    numbers: tuple[int, ...] = ()
+
+
+class Recorder(Agent[Seen], name="recorder"):
+    @handles(Number)
+    def number(self, seen: Seen, number: Number) -> Step[Seen]:
+        return seen.evolve(numbers=(*seen.numbers, number.n))
+
+    @handles(Misbehave)
+    def misbehave(self, seen: Seen, wanted: Misbehave) -> Step[Seen]:
+        match wanted.how:
+            case "raise":
+                raise ValueError("told to raise")
+            case "exit":
+                os._exit(3)
+            case "sys.exit":
+                raise SystemExit(0)
+            case "segfault":
+                ctypes.string_at(0)
+            case "spin":
+                while True:
+                    seen = Seen(numbers=seen.numbers)
+            case "hold the lock":
+                # A call that keeps the interpreter lock: native code that spins.
+                ctypes.PyDLL(None).sleep(60)
+            case "stop":
+                return Stop("normal")
+            case _:
+                return None
+        return None
+
+
+class _Tree:
+    name = "recorders"
+
+    def agent_types(self) -> Mapping[str, type[Agent[Any]]]:
+        return {"recorder": Recorder}
+
+
+tree = _Tree()

@@ -1,0 +1,357 @@
+"""The node: parent of a host's workers (``regrow worker``).
+
+The main thread is a loop over the spawner's link, the inbox of its own threads, operating-system signals and a tick. It
+never speaks to Redis: deadlines bite and children are reaped while Redis is frozen. Its duties:
+
+1. Hand start orders to the spawner; keep a ``Life`` for each until its end was reported.
+2. Ask, wait, kill: stop orders, operator's kills, superseded lives, the drain.
+3. End what is over its deadline, not up in time, or makes no progress.
+4. Tell every end once, with its reason, to the reporter, which repeats it until Redis has it.
+5. A dead spawner is the end of all its workers, uncharged; the next one is started at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import socket
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from regrow_signals import nodes
+from regrow_signals.connection import Connection
+from regrow_signals.keys import Keys
+from regrow_signals.limits import Limits
+from regrow_workers import log
+from regrow_workers.inbox import Inbox
+from regrow_workers.lives import Pause
+from regrow_workers.node_messages import Declared, Fatal, NodeMessage, Order, Stale
+from regrow_workers.node_orders import OrderReader
+from regrow_workers.node_relay import Relay
+from regrow_workers.node_reports import NodeIdentity, Reporter
+from regrow_workers.os_signals import SignalInbox, die_with_parent
+from regrow_workers.reasons import Killed
+from regrow_workers.roster import Roster
+from regrow_workers.settings import NodeSettings
+from regrow_workers.spawner import UNLOADABLE
+from regrow_workers.spawner_link import LinkClosed, Message
+from regrow_workers.spawner_process import SpawnerProcess
+from regrow_workers.worker_process import WorkerConfig
+
+__all__ = ["NodeExit", "run_node"]
+
+_LOG = logging.getLogger(__name__)
+
+TICK = 0.2
+LATE = 0.5
+REPORTING_TIME = 0.7
+SPAWNER_PAUSES = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
+FIRST_SPAWNER_TRIES = 3
+
+
+class NodeExit:
+    """Exit codes of ``regrow worker``."""
+
+    DRAINED = 0
+    STORE = 69
+    SPAWNER = 70
+    UNREPORTED = 75
+    UNLOADABLE = UNLOADABLE
+
+
+def run_node(
+    settings: NodeSettings,
+    *,
+    url: str,
+    namespace: str,
+    application: str,
+    limits: Limits | None = None,
+    version: str = "",
+) -> int:
+    """Run a node until it is told to end; returns the process's exit code. Main thread only."""
+    if settings.die_with_parent:
+        die_with_parent()
+    node = Node(
+        settings, url=url, namespace=namespace, application=application, limits=limits, version=version
+    )
+    return node.run()
+
+
+class Node:
+    """State of the main loop. Only ``run`` is for callers."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        *,
+        url: str,
+        namespace: str,
+        application: str,
+        limits: Limits | None,
+        version: str,
+    ) -> None:
+        self._settings = settings
+        self._keys = Keys(namespace)
+        limits = limits or Limits()
+        self._config = WorkerConfig(application, url, namespace, limits, settings)
+        self._version = version
+        self._id = ""
+        self._types: Mapping[str, Mapping[str, Any]] = {}
+        self._code: int | None = None
+        self._drain_until: float | None = None
+        self._pause = Pause()
+        self._tick_at = time.monotonic() + TICK
+        self._spawner: SpawnerProcess | None = None
+        self._spawn_at: float | None = None
+        self._spawner_failures = 0
+        self._inbox: Inbox[NodeMessage] = Inbox()
+        self._signals = SignalInbox()
+        self._selector = selectors.DefaultSelector()
+
+        def opener(what: str) -> Callable[[], Connection]:
+            return lambda: Connection.open(url, name=f"regrow:node:{what}")
+
+        self._reporter = Reporter(opener("reports"), self._keys, self._inbox, settings.heartbeat)
+        self._roster = Roster(settings, self._keys, self._reporter.hand_in)
+        self._orders = OrderReader(opener("orders"), self._keys, self._inbox)
+        self._relay = Relay(opener("relay"), self._keys, limits)
+
+    def run(self) -> int:
+        self._signals.install((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD))
+        self._selector.register(self._signals, selectors.EVENT_READ, self._on_signals)
+        self._selector.register(self._inbox, selectors.EVENT_READ, self._on_inbox)
+        self._start_spawner()
+        try:
+            while self._code is None:
+                self._step()
+        finally:
+            self._leave()
+        return self._code
+
+    def _step(self) -> None:
+        for key, _ in self._selector.select(max(0.0, self._next_due() - time.monotonic())):
+            handle: Callable[[], None] = key.data
+            handle()
+        now = time.monotonic()
+        if self._spawn_at is not None and now >= self._spawn_at:
+            self._start_spawner()
+        if now >= self._next_due():
+            self._tick(now)
+
+    def _next_due(self) -> float:
+        return min(self._tick_at, self._roster.next_kill(), self._spawn_at or float("inf"))
+
+    # Time.
+
+    def _tick(self, now: float) -> None:
+        if now >= self._tick_at:
+            late = now - self._tick_at
+            if late > LATE:
+                self._pause = Pause(ended_at=now, length=late)
+                log.event(_LOG, "node_was_paused", level=logging.WARNING, seconds=round(late, 3))
+            self._tick_at = now + TICK
+        running = self._roster.judge(now, self._pause)
+        self._reporter.set_running(running, load=self._roster.load)
+        self._watch_spawner(now)
+        if self._drain_until is not None:
+            self._go_on_draining(now)
+
+    def _watch_spawner(self, now: float) -> None:
+        """A spawner that does not answer (stopped, or stuck) cannot reap: end it, as if it had died."""
+        spawner = self._spawner
+        if spawner is None or not spawner.ready:
+            return
+        silent = now - (spawner.heard_at or now)
+        if silent > self._settings.node_timeout and not self._pause.excuses(now, self._settings.node_timeout):
+            log.event(_LOG, "spawner_silent", level=logging.ERROR, pid=spawner.pid, seconds=round(silent, 1))
+            spawner.kill()
+        elif silent > self._settings.heartbeat:
+            spawner.say({"do": "ping"})
+
+    # The spawner.
+
+    def _start_spawner(self) -> None:
+        self._spawn_at = None
+        self._spawner = SpawnerProcess(self._config.to_message(), self._settings.max_workers)
+        self._selector.register(self._spawner.link, selectors.EVENT_READ, self._on_link)
+
+    def _on_link(self) -> None:
+        spawner = self._spawner
+        if spawner is None:
+            return
+        try:
+            spawner.link.flush()
+            for message in spawner.link.receive():
+                spawner.heard_at = time.monotonic()
+                self._on_message(message)
+        except LinkClosed:
+            self._on_spawner_end()
+
+    def _on_message(self, message: Message) -> None:
+        match message["is"]:
+            case "ready":
+                self._on_ready(message)
+            case "unloadable":
+                log.event(_LOG, "application_unloadable", level=logging.ERROR, error=message["error"])
+                self._code = NodeExit.UNLOADABLE
+            case "forked":
+                self._roster.forked(message["key"], message["pid"])
+            case "not_forked":
+                self._roster.not_forked(message["key"], message["error"])
+            case "exited":
+                self._roster.exited(message["key"], message["status"])
+                if self._drain_until is not None:
+                    self._go_on_draining(time.monotonic())
+            case _:
+                return
+
+    def _on_ready(self, message: Message) -> None:
+        if self._spawner is None:
+            return
+        self._spawner.ready = True
+        self._spawner_failures = 0
+        self._types = message["types"]
+        for warning in message["warnings"]:
+            instead = "fresh interpreters, slower to start"
+            log.event(_LOG, "fork_unsafe", level=logging.WARNING, reason=warning, instead=instead)
+        if not self._id:
+            self._join()
+            self._relay.start()
+        self._roster.use(self._spawner, self._types)
+
+    def _on_spawner_end(self) -> None:
+        """Its workers get the kernel's parent-death signal; one that still lives for a moment is fenced soon."""
+        spawner, self._spawner = self._spawner, None
+        if spawner is None:
+            return
+        self._selector.unregister(spawner.link)
+        status = spawner.wait(1.0)
+        if self._code is not None:
+            spawner.close()
+            return
+        log.event(
+            _LOG, "spawner_lost", level=logging.ERROR, pid=spawner.pid, status=status, lives=len(self._roster)
+        )
+        self._roster.spawner_died()
+        spawner.close()
+        self._spawner_failures += 1
+        if not self._id and self._spawner_failures >= FIRST_SPAWNER_TRIES:
+            log.event(
+                _LOG, "spawner_keeps_dying", level=logging.ERROR, tries=self._spawner_failures, status=status
+            )
+            self._code = NodeExit.SPAWNER
+        elif self._drain_until is None:
+            pause = SPAWNER_PAUSES[min(self._spawner_failures - 1, len(SPAWNER_PAUSES) - 1)]
+            self._spawn_at = time.monotonic() + pause
+
+    # What the threads say.
+
+    def _on_inbox(self) -> None:
+        for message in self._inbox.take():
+            match message:
+                case Order():
+                    self._on_order(message)
+                case Stale(lives):
+                    for agent, incarnation in lives:
+                        self._roster.end_stale(agent, incarnation)
+                case Declared(node):
+                    self._begin_anew(node)
+                case Fatal(error):
+                    log.event(_LOG, "store_unusable", level=logging.ERROR, error=error)
+                    self._code = NodeExit.STORE
+
+    def _on_order(self, order: Order) -> None:
+        if order.node != self._id:
+            return
+        match order.fields.get("order"):
+            case "start":
+                self._roster.start(order)
+            case "stop":
+                self._roster.stop(order)
+            case "kill":
+                self._roster.kill(order)
+            case unknown:
+                log.event(_LOG, "unknown_order", level=logging.WARNING, order=unknown)
+
+    def _join(self) -> None:
+        self._id = f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        identity = NodeIdentity(
+            node=self._id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            labels=dict(self._settings.labels),
+            types=self._types,
+            version=self._version,
+        )
+        self._reporter.join_as(identity)
+        self._orders.follow(self._id)
+        log.event(_LOG, "node_joins", node=self._id, types=",".join(sorted(self._types)))
+
+    def _begin_anew(self, declared: str) -> None:
+        """Declared lost, or Redis went back: others may own our agents. End them all and come back as a new node."""
+        if declared != self._id or self._drain_until is not None:
+            return
+        log.event(_LOG, "node_not_known", level=logging.WARNING, node=declared, lives=len(self._roster))
+        self._roster.end_all_unreported()
+        self._join()
+
+    # The end.
+
+    def _on_signals(self) -> None:
+        for number in self._signals.take():
+            if number == signal.SIGCHLD:
+                self._reap_strangers()
+            else:
+                self._drain(signal.Signals(number).name)
+
+    def _reap_strangers(self) -> None:
+        """As process 1 of a container we inherit orphans; nobody else would reap them."""
+        if os.getpid() != 1:
+            return
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if self._spawner is not None and pid == self._spawner.pid:
+                self._spawner.note_reaped(os.waitstatus_to_exitcode(status))
+
+    def _drain(self, why: str) -> None:
+        now = time.monotonic()
+        if self._drain_until is not None:
+            self._drain_until = now
+            self._tick_at = now
+            return
+        log.event(_LOG, "node_drains", node=self._id, signal=why, lives=len(self._roster))
+        self._drain_until = now + self._settings.drain
+        if not self._id:
+            self._code = NodeExit.DRAINED
+            return
+        self._reporter.hand_in(nodes.node_event(self._keys, self._id, "draining"))
+        self._roster.drain(self._settings.drain)
+        self._go_on_draining(now)
+
+    def _go_on_draining(self, now: float) -> None:
+        """Leave once the last life is reported, or a moment after the rest was killed."""
+        end = now if self._drain_until is None else self._drain_until
+        if len(self._roster) and self._spawner is not None:
+            if now >= end:
+                self._roster.kill_all(Killed.DRAINED)
+            if now < end + REPORTING_TIME:
+                return
+        self._reporter.hand_in(nodes.node_event(self._keys, self._id, "left"))
+        self._code = NodeExit.DRAINED if self._reporter.finish(REPORTING_TIME) else NodeExit.UNREPORTED
+
+    def _leave(self) -> None:
+        self._orders.end()
+        self._relay.end()
+        if self._spawner is not None:
+            self._spawner.close()
+        self._selector.close()
+        log.event(_LOG, "node_ended", node=self._id, code=self._code)

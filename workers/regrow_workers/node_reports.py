@@ -1,0 +1,183 @@
+"""The node's thread that speaks to Redis: joins, reports exits at once, beats."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regrow_signals import nodes
+from regrow_signals.calls import Call
+from regrow_signals.connection import Connection
+from regrow_signals.errors import CorruptKey, Refused, StoreError, WrongServer
+from regrow_signals.keys import Keys
+from regrow_workers import log
+from regrow_workers.inbox import Inbox
+from regrow_workers.node_messages import Declared, Fatal, NodeMessage, Stale
+from regrow_workers.store_watch import StoreWatch
+
+__all__ = ["NodeIdentity", "Reporter"]
+
+_LOG = logging.getLogger(__name__)
+PIPELINED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIdentity:
+    """What a node announces of itself."""
+
+    node: str
+    host: str
+    pid: int
+    labels: Mapping[str, str]
+    types: Mapping[str, Mapping[str, Any]]
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Handed:
+    """A call to be sent; once it was taken, the thread beats as ``joined_as``."""
+
+    call: Call[Any]
+    joined_as: str = ""
+
+
+class Reporter(threading.Thread):
+    """1. Everything handed in is sent in order, at once, and again with the same content until Redis has taken it.
+    2. Each heartbeat one command says which lives make progress; its answer goes to the main loop.
+
+    While Redis is away the queue grows by at most one report a life. Nothing here ends a life: the main loop does.
+    """
+
+    def __init__(
+        self,
+        open_connection: Callable[[], Connection],
+        keys: Keys,
+        inbox: Inbox[NodeMessage],
+        heartbeat: float,
+    ) -> None:
+        super().__init__(name="regrow-reports", daemon=True)
+        self._open = open_connection
+        self._keys = keys
+        self._inbox = inbox
+        self._heartbeat = heartbeat
+        self._handed: queue.SimpleQueue[_Handed | None] = queue.SimpleQueue()
+        self._pending: deque[_Handed] = deque()
+        self._running: Sequence[tuple[str, int]] = ()
+        self._load = 0
+        self._node = ""
+        self._give_up_at: float | None = None
+        self._watch = StoreWatch(_LOG, "reports")
+
+    # Called by the main thread.
+
+    def join_as(self, identity: NodeIdentity) -> None:
+        """Announce the node; from then on, beat as this node."""
+        call = nodes.join(
+            self._keys,
+            identity.node,
+            kind="worker",
+            host=identity.host,
+            pid=identity.pid,
+            labels=identity.labels,
+            types=identity.types,
+            version=identity.version,
+        )
+        self._handed.put(_Handed(call, identity.node))
+        if not self.is_alive():
+            self.start()
+
+    def hand_in(self, call: Call[Any]) -> None:
+        self._handed.put(_Handed(call))
+
+    def set_running(self, running: Sequence[tuple[str, int]], load: int) -> None:
+        """What the next beats say; replaced whole, so the thread sees the old or the new."""
+        self._running = running
+        self._load = load
+
+    def finish(self, within: float) -> bool:
+        """Send what is pending and end; False if Redis has not taken all of it in time."""
+        if not self.is_alive():
+            return True
+        self._give_up_at = time.monotonic() + within
+        self._handed.put(None)
+        self.join(within + 0.2)
+        return not self.is_alive() and not self._pending and self._handed.empty()
+
+    # The thread.
+
+    def run(self) -> None:
+        connection = self._open()
+        beat_at = time.monotonic() + self._heartbeat
+        while True:
+            self._collect(beat_at)
+            try:
+                self._send(connection)
+                if time.monotonic() >= beat_at and self._give_up_at is None:
+                    beat_at = time.monotonic() + self._heartbeat
+                    self._beat(connection)
+                self._watch.answered()
+            except (WrongServer, CorruptKey) as error:
+                self._inbox.post(Fatal(str(error)))
+                break
+            except StoreError as error:
+                self._wait(self._watch.failed(error))
+            if self._give_up_at is not None and (
+                not (self._pending or not self._handed.empty()) or time.monotonic() >= self._give_up_at
+            ):
+                break
+        connection.close()
+
+    def _collect(self, beat_at: float) -> None:
+        """Wait for something to send, until the next beat is due; take all that is there."""
+        try:
+            if not self._pending and self._give_up_at is None:
+                self._take(self._handed.get(timeout=max(0.001, beat_at - time.monotonic())))
+            while True:
+                self._take(self._handed.get_nowait())
+        except queue.Empty:
+            return
+
+    def _take(self, handed: _Handed | None) -> None:
+        if handed is not None:
+            self._pending.append(handed)
+
+    def _send(self, connection: Connection) -> None:
+        while self._pending:
+            batch = [self._pending[index] for index in range(min(len(self._pending), PIPELINED))]
+            answers = connection.pipeline([each.call for each in batch])
+            for handed, answer in zip(batch, answers, strict=True):
+                if isinstance(answer, StoreError):
+                    raise answer
+                if isinstance(answer, Refused):
+                    script = handed.call.script
+                    log.event(_LOG, "report_refused", level=logging.WARNING, script=script, error=str(answer))
+                self._node = handed.joined_as or self._node
+                self._pending.popleft()
+
+    def _beat(self, connection: Connection) -> None:
+        node = self._node
+        if not node:
+            return
+        reply = connection.call(nodes.beat(self._keys, node, self._running, load=self._load))
+        if not reply.known:
+            self._inbox.post(Declared(node))
+        elif reply.stale:
+            self._inbox.post(Stale(tuple(reply.stale)))
+
+    def _wait(self, seconds: float) -> None:
+        if self._give_up_at is not None:
+            seconds = min(seconds, max(0.0, self._give_up_at - time.monotonic()), 0.05)
+        end = time.monotonic() + seconds
+        while (rest := end - time.monotonic()) > 0 and self._give_up_at is None:
+            try:
+                self._take(self._handed.get(timeout=rest))
+            except queue.Empty:
+                return
+        if rest > 0:
+            time.sleep(rest)

@@ -1,0 +1,300 @@
+"""The lives of a node: started, asked, judged, killed, and each reported once at its end."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+from regrow_signals import nodes
+from regrow_signals.calls import Call
+from regrow_signals.keys import Keys
+from regrow_workers import log
+from regrow_workers.lives import Life, Pause, is_progressing, must_end
+from regrow_workers.node_messages import Order
+from regrow_workers.os_signals import process_state
+from regrow_workers.reasons import ExitReason, Killed, Knowledge, explain, is_expected, spawner_lost
+from regrow_workers.settings import NodeSettings
+from regrow_workers.slots import Reading
+from regrow_workers.spawner_link import life_key
+from regrow_workers.spawner_process import SpawnerProcess
+
+__all__ = ["Roster"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class Roster:
+    """Belongs to the node's main loop; speaks to the spawner and hands reports in, and never waits for either.
+
+    A start order that comes while no spawner is ready waits here; once it was handed to a spawner there is a ``Life``
+    for it, until its end was handed in as a report.
+    """
+
+    def __init__(self, settings: NodeSettings, keys: Keys, hand_in: Callable[[Call[Any]], None]) -> None:
+        self._settings = settings
+        self._keys = keys
+        self._hand_in = hand_in
+        self._lives: dict[str, Life] = {}
+        self._waiting: dict[str, Order] = {}
+        self._spawner: SpawnerProcess | None = None
+        self._types: Collection[str] = ()
+        self.draining = False
+
+    def __len__(self) -> int:
+        return len(self._lives)
+
+    @property
+    def load(self) -> int:
+        return len(self._lives) + len(self._waiting)
+
+    def next_kill(self) -> float:
+        """When the first shutdown time runs out, monotonic; infinity if none runs."""
+        due = (
+            each.kill_at for each in self._lives.values() if each.kill_at is not None and each.killed is None
+        )
+        return min(due, default=float("inf"))
+
+    # The spawner came, went, or told.
+
+    def use(self, spawner: SpawnerProcess, types: Collection[str]) -> None:
+        """A spawner is ready: start what waited for it."""
+        self._spawner = spawner
+        self._types = types
+        waiting, self._waiting = self._waiting, {}
+        for order in waiting.values():
+            self.start(order)
+
+    def spawner_died(self) -> None:
+        """Its workers get the kernel's parent-death signal; one that still lives for a moment will be fenced."""
+        self._spawner = None
+        for life in self._lives.values():
+            self._report(life, life.slot.read(), spawner_lost())
+        self._lives.clear()
+
+    def forked(self, key: str, pid: int) -> None:
+        life = self._lives.get(key)
+        if life is None:
+            return
+        life.pid = pid
+        life.forked_at = time.monotonic()
+        log.event(
+            _LOG,
+            "worker_forked",
+            level=logging.DEBUG,
+            agent=life.agent,
+            incarnation=life.incarnation,
+            pid=pid,
+        )
+
+    def not_forked(self, key: str, error: str) -> None:
+        life = self._lives.pop(key, None)
+        if life is not None:
+            self._give_slot_back(life)
+            self._refuse(life.node, life.agent, life.incarnation, f"no process could be started: {error}")
+
+    def exited(self, key: str, status: int) -> None:
+        """``status``: exit code, or minus the number of the signal that ended it."""
+        life = self._lives.pop(key, None)
+        if life is None:
+            return
+        reading = life.slot.read()
+        known = Knowledge(life.killed, self.draining, life.was_stopped)
+        self._report(life, reading, explain(status, reading, known))
+        self._give_slot_back(life)
+
+    # Orders.
+
+    def start(self, order: Order) -> None:
+        """At most once for each incarnation that is still in hand; the cursor of the orders sees to the rest."""
+        agent, incarnation = _life_of(order)
+        key = life_key(agent, incarnation)
+        if key in self._lives or key in self._waiting:
+            return
+        if self.draining:
+            self._never_ran(order, Killed.DRAINED)
+            return
+        if self._spawner is None:
+            self._waiting[key] = order
+            return
+        if order.fields["type"] not in self._types:
+            known = ", ".join(sorted(self._types)) or "none"
+            reason = f"this node's application has no agent type {order.fields['type']!r}; it has: {known}"
+            self._refuse(order.node, agent, incarnation, reason)
+            return
+        for other in self._lives.values():
+            if other.agent == agent and other.incarnation < incarnation:
+                self._kill(other, Killed.SUPERSEDED)
+        self._hand_to(self._spawner, order, agent, incarnation)
+
+    def stop(self, order: Order) -> None:
+        life = self._lives.get(life_key(*_life_of(order)))
+        if life is None:
+            self._waiting.pop(life_key(*_life_of(order)), None)
+            # If it ran and ended, its own report stands and this one changes nothing.
+            self._never_ran(order, "shutdown")
+            return
+        within = _seconds(order.fields.get("shutdown_ms"), self._settings.shutdown)
+        if within == 0:
+            self._kill(life, Killed.SHUTDOWN_TIME)
+        else:
+            self._ask(life, within)
+
+    def kill(self, order: Order) -> None:
+        """An operator's order: SIGKILL, not charged."""
+        life = self._lives.get(life_key(*_life_of(order)))
+        if life is not None:
+            self._kill(life, Killed.OPERATOR)
+            return
+        self._waiting.pop(life_key(*_life_of(order)), None)
+        self._never_ran(order, Killed.OPERATOR)
+
+    def end_stale(self, agent: str, incarnation: int) -> None:
+        """A beat's answer says that this life is not current any more."""
+        life = self._lives.get(life_key(agent, incarnation))
+        if life is not None:
+            self._kill(life, Killed.SUPERSEDED)
+
+    def end_all_unreported(self) -> None:
+        """This node was declared lost, or Redis went back: their ends mean nothing to anybody any more."""
+        self._waiting.clear()
+        for life in self._lives.values():
+            life.forgotten = True
+            self._kill(life, Killed.SUPERSEDED)
+
+    def drain(self, within: float) -> None:
+        """Ask all to stop; from now on nothing is started."""
+        self.draining = True
+        for order in self._waiting.values():
+            self._never_ran(order, Killed.DRAINED)
+        self._waiting.clear()
+        for life in self._lives.values():
+            self._ask(life, within)
+
+    def kill_all(self, why: Killed) -> None:
+        for life in self._lives.values():
+            self._kill(life, why)
+
+    # Time.
+
+    def judge(self, now: float, pause: Pause) -> list[tuple[str, int]]:
+        """Look at every slot, end what has to be ended; returns the lives that make progress, for the next beat."""
+        running: list[tuple[str, int]] = []
+        for life in self._lives.values():
+            reading = life.look(now)
+            why = must_end(
+                life,
+                reading,
+                now,
+                start_timeout=self._settings.start_timeout,
+                node_timeout=self._settings.node_timeout,
+                pause=pause,
+            )
+            if why is not None:
+                self._kill(life, Killed.DRAINED if self.draining and why is Killed.SHUTDOWN_TIME else why)
+            if is_progressing(life, reading, now, self._settings.heartbeat):
+                running.append((life.agent, life.incarnation))
+        return running
+
+    # Below: what the above is made of.
+
+    def _hand_to(self, spawner: SpawnerProcess, order: Order, agent: str, incarnation: int) -> None:
+        slot = spawner.slots.take()
+        if slot is None:
+            self._refuse(order.node, agent, incarnation, f"all {self._settings.max_workers} slots are taken")
+            return
+        deadline = _seconds(order.fields.get("deadline_ms"), self._settings.deadline)
+        life = Life(
+            agent=agent,
+            incarnation=incarnation,
+            node=order.node,
+            slot=slot,
+            deadline=float("inf") if deadline is None else deadline,
+        )
+        self._lives[life.key] = life
+        spawner.say(
+            {
+                "do": "start",
+                "key": life.key,
+                "slot": slot.index,
+                "node": order.node,
+                "order": dict(order.fields),
+            }
+        )
+
+    def _ask(self, life: Life, within: float | None) -> None:
+        """Ask to stop; it is killed when ``within`` seconds have gone by (None: waits for ever)."""
+        if within is not None:
+            life.kill_at = min(life.kill_at or float("inf"), time.monotonic() + within)
+        self._send_signal(life, signal.SIGTERM)
+
+    def _kill(self, life: Life, why: Killed) -> None:
+        if life.killed is not None:
+            return
+        life.killed = why
+        # A process that somebody stopped (SIGSTOP) is no evidence against the signal in its hand.
+        life.was_stopped = life.pid is not None and process_state(life.pid) == "T"
+        self._send_signal(life, signal.SIGKILL)
+
+    def _send_signal(self, life: Life, number: signal.Signals) -> None:
+        if self._spawner is not None:
+            self._spawner.say({"do": "signal", "key": life.key, "signal": int(number)})
+
+    def _give_slot_back(self, life: Life) -> None:
+        if self._spawner is not None:
+            self._spawner.slots.give_back(life.slot)
+
+    def _report(self, life: Life, reading: Reading, reason: ExitReason) -> None:
+        if not life.forgotten:
+            self._hand_in(
+                nodes.report_exit(
+                    self._keys,
+                    nodes.ExitReport(
+                        node=life.node,
+                        agent=life.agent,
+                        incarnation=life.incarnation,
+                        reason=reason.reason,
+                        charge=reason.charge,
+                        charged=reason.charged,
+                        error=reason.error,
+                        in_hand=reading.entry,
+                    ),
+                )
+            )
+        log.event(
+            _LOG,
+            "worker_exited",
+            level=logging.WARNING if reason.charged and not is_expected(reason.reason) else logging.INFO,
+            agent=life.agent,
+            incarnation=life.incarnation,
+            pid=life.pid,
+            reason=reason.reason,
+            in_hand=reading.entry,
+        )
+
+    def _never_ran(self, order: Order, reason: str) -> None:
+        agent, incarnation = _life_of(order)
+        report = nodes.ExitReport(
+            node=order.node, agent=agent, incarnation=incarnation, reason=str(reason),
+            charge="none", charged=False, error="", in_hand="",
+        )  # fmt: skip
+        self._hand_in(nodes.report_exit(self._keys, report))
+
+    def _refuse(self, node: str, agent: str, incarnation: int, reason: str) -> None:
+        log.event(
+            _LOG, "start_failed", level=logging.ERROR, agent=agent, incarnation=incarnation, reason=reason
+        )
+        self._hand_in(nodes.report_start_failed(self._keys, node, agent, incarnation, reason))
+
+
+def _life_of(order: Order) -> tuple[str, int]:
+    return order.fields["agent"], int(order.fields["incarnation"])
+
+
+def _seconds(ms: str | None, default: float) -> float | None:
+    """Milliseconds of an order's field as seconds; -1 is for ever (None)."""
+    if ms is None or ms == "":
+        return default
+    return None if int(ms) < 0 else int(ms) / 1000

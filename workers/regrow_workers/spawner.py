@@ -1,0 +1,215 @@
+"""The process that forks workers: no threads, no connection, no event loop; the user's application loaded and frozen.
+
+Started by the node (``spawner_process.py``) with the link's and the slots' descriptors and the node's pid. Its duties:
+
+1. Load the application once, then freeze the heap, so that a fork shares its pages and takes a few milliseconds.
+2. Fork a worker for each ``start``; open a pidfd for it; reap it and tell its end at once.
+3. Send signals to workers, by pidfd: a worker is not reaped before its end was told, so no stranger is ever hit.
+4. End when the node ends (parent-death signal, or the link's end); workers end with it the same way.
+
+If imports started threads, a fork could copy a held lock: then each worker is a fresh interpreter instead, and
+``ready`` says which threads were the reason.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import select
+import signal
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from regrow_signals.errors import RegrowError
+from regrow_workers import log
+from regrow_workers.application import Application
+from regrow_workers.os_signals import die_with_parent
+from regrow_workers.spawner_link import LinkClosed, Message, SpawnerLink
+from regrow_workers.worker_process import (
+    WorkerConfig,
+    exec_worker,
+    load_application,
+    preload,
+    run_forked,
+)
+
+__all__ = ["UNLOADABLE", "Spawner", "main", "threads_running"]
+
+UNLOADABLE = 78
+"""Exit code when the application cannot be loaded; nobody starts such a spawner again."""
+
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""A terminal's Ctrl-C reaches the whole process group: what is to be done about it is the node's business."""
+
+
+@dataclass(slots=True)
+class _Child:
+    key: str
+    pid: int
+    pidfd: int
+
+
+class Spawner:
+    """The loop: one thread, ``poll`` over the link and the pidfds of all children."""
+
+    def __init__(
+        self, link: SpawnerLink, slots_fd: int, config: WorkerConfig, application: Application
+    ) -> None:
+        self._link = link
+        self._slots_fd = slots_fd
+        self._config = config
+        self._application = application
+        self._pid = os.getpid()
+        self._children: dict[str, _Child] = {}
+        self._by_pidfd: dict[int, _Child] = {}
+        self._poll = select.poll()
+        self._poll.register(link.fileno(), select.POLLIN)
+        self.fresh = False
+
+    def run(self) -> int:
+        while True:
+            self._poll.modify(self._link.fileno(), self._link_events())
+            try:
+                for fd, _ in self._poll.poll():
+                    self._on_ready(fd)
+            except LinkClosed:
+                return self._end_all()
+
+    def _link_events(self) -> int:
+        return select.POLLIN | (select.POLLOUT if self._link.wants_to_write else 0)
+
+    def _on_ready(self, fd: int) -> None:
+        child = self._by_pidfd.get(fd)
+        if child is not None:
+            self._reap(child)
+        elif fd == self._link.fileno():
+            self._link.flush()
+            for message in self._link.receive():
+                self._obey(message)
+
+    def _obey(self, message: Message) -> None:
+        match message["do"]:
+            case "start":
+                self._start(message)
+            case "signal":
+                self._signal(message["key"], message["signal"])
+            case "ping":
+                self._link.send({"is": "alive"})
+            case unknown:
+                log.event(_LOG, "unknown_message", level=logging.WARNING, message=unknown)
+
+    def _start(self, message: Message) -> None:
+        key = message["key"]
+        try:
+            pid = exec_worker(self._config, message, self._slots_fd) if self.fresh else os.fork()
+        except OSError as error:
+            self._link.send({"is": "not_forked", "key": key, "error": str(error)})
+            return
+        if pid == 0:
+            self._become_worker(message)
+        child = _Child(key, pid, os.pidfd_open(pid))
+        self._children[key] = child
+        self._by_pidfd[child.pidfd] = child
+        self._poll.register(child.pidfd, select.POLLIN)
+        self._link.send({"is": "forked", "key": key, "pid": pid})
+
+    def _become_worker(self, message: Message) -> NoReturn:
+        """In the child: let go of what is the spawner's, then never come back."""
+        for child in self._children.values():
+            os.close(child.pidfd)
+        self._link.close()
+        run_forked(self._config, self._application, message, self._slots_fd, self._pid)
+
+    def _signal(self, key: str, number: int) -> None:
+        child = self._children.get(key)
+        if child is None:
+            return
+        try:
+            signal.pidfd_send_signal(child.pidfd, number)
+        except ProcessLookupError:
+            # Ended between two polls: its end is told in the next one.
+            return
+
+    def _reap(self, child: _Child) -> None:
+        ended = os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED)
+        self._poll.unregister(child.pidfd)
+        os.close(child.pidfd)
+        del self._by_pidfd[child.pidfd], self._children[child.key]
+        status = 0
+        if ended is not None:
+            status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        self._link.send({"is": "exited", "key": child.key, "pid": child.pid, "status": status})
+
+    def _end_all(self) -> int:
+        """The node is gone: nobody could report what these workers do."""
+        for child in self._children.values():
+            self._signal(child.key, signal.SIGKILL)
+        for child in self._children.values():
+            os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED)
+        return 0
+
+
+_LOG = logging.getLogger(__name__)
+
+
+def threads_running() -> list[str]:
+    """Names of threads besides the main one, with the module that they run; native ones by the kernel's name."""
+    main = threading.main_thread()
+    python = [thread for thread in threading.enumerate() if thread is not main]
+    named = [f"{thread.name} ({_module_of(thread)})" for thread in python]
+    known = {thread.native_id for thread in python} | {main.native_id}
+    tasks = [task for task in Path("/proc/self/task").glob("*") if int(task.name) not in known]
+    return named + [f"native thread {(task / 'comm').read_text().strip()}" for task in tasks]
+
+
+def _module_of(thread: threading.Thread) -> str:
+    target = getattr(thread, "_target", None)
+    return str(getattr(target, "__module__", None) or type(thread).__module__)
+
+
+def _announced(application: Application) -> dict[str, dict[str, str | int]]:
+    """The agent types that can run here, with the versions of their code and of their states."""
+    return {
+        name: {"code": agent_type.definition.code, "schema": agent_type.definition.schema}
+        for name, agent_type in application.agent_types.items()
+    }
+
+
+def _first_message(link: SpawnerLink) -> Message:
+    waiting = select.poll()
+    waiting.register(link.fileno(), select.POLLIN)
+    while True:
+        waiting.poll()
+        for message in link.receive():
+            return message
+
+
+def main(arguments: list[str]) -> int:
+    link_fd, slots_fd, node_pid = (int(each) for each in arguments)
+    die_with_parent(node_pid)
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    link = SpawnerLink(socket.socket(fileno=link_fd))
+    try:
+        config = WorkerConfig.from_message(_first_message(link))
+        log.configure(config.settings.log_format, config.settings.log_level)
+        application = load_application(config)
+        preload()
+    except LinkClosed:
+        return 0
+    except RegrowError as error:
+        link.send({"is": "unloadable", "error": " ".join(str(error).split())})
+        return UNLOADABLE
+    spawner = Spawner(link, slots_fd, config, application)
+    threads = threads_running()
+    spawner.fresh = bool(threads)
+    warnings = [f"importing {config.application} started {each}" for each in threads]
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    gc.collect()
+    gc.freeze()
+    link.send({"is": "ready", "types": _announced(application), "warnings": warnings, "fresh": spawner.fresh})
+    return spawner.run()

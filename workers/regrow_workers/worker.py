@@ -1,0 +1,280 @@
+"""The loop of an isolated agent's process: claim, read after the cursor, apply, commit; until asked or stopped."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import select
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from regrow_signals import agents
+from regrow_signals.agents import Loaded, Owner
+from regrow_signals.calls import Call, Command
+from regrow_signals.commits import newer
+from regrow_signals.connection import Connection, Interrupted
+from regrow_signals.errors import BadPayload, Conflict, CorruptKey, RegrowError, StoreError, WrongServer
+from regrow_signals.exchange import Entries, stream_command
+from regrow_signals.keys import Keys
+from regrow_signals.limits import Limits
+from regrow_workers import batch, log
+from regrow_workers.agent import Agent
+from regrow_workers.batch import CommitPlan, Ends
+from regrow_workers.fail_points import FailPoints
+from regrow_workers.reasons import ASKED, WorkerExit
+from regrow_workers.settings import NodeSettings
+from regrow_workers.slots import Phase, Slot
+from regrow_workers.stop_request import StopRequest
+from regrow_workers.store_watch import StoreWatch
+
+__all__ = ["Worker"]
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+
+FATAL = (WrongServer, CorruptKey)
+"""Store errors that waiting does not mend."""
+
+FIRST_LOOK = 0.02
+LAST_LOOK = 1.0
+ASKED_PACE = 0.1
+
+
+class _Left(Exception):
+    """Asked to stop before anything was claimed: there is nothing to give back."""
+
+
+class Worker:
+    """One incarnation. If it dies on any line, the next incarnation goes on from the last commit:
+
+    1. It commits with the token of its own claim, so from the moment another life begins it can change nothing.
+    2. What it has read and not committed lies in the mailbox still.
+    3. A commit whose fate is unknown is sent again as it is; Redis tells a repeat from a first.
+    4. After a reconnect it loads again by its token before it goes on.
+    """
+
+    def __init__(
+        self,
+        *,
+        order: Mapping[str, str],
+        node: str,
+        agent_type: type[Agent[Any]],
+        connection: Connection,
+        keys: Keys,
+        limits: Limits,
+        settings: NodeSettings,
+        slot: Slot,
+        stop: StopRequest,
+    ) -> None:
+        agent, incarnation = order["agent"], int(order["incarnation"])
+        self._owner = Owner(agent, incarnation, secrets.token_hex(16), node)
+        self._agent_type = agent_type
+        self._connection = connection
+        self._keys = keys
+        self._mailbox = keys.mailbox(agent)
+        self._limits = limits
+        self._settings = settings
+        self._slot = slot
+        self._stop = stop
+        self._fail = FailPoints(settings.fail_points, incarnation)
+        # Called before every handler: nothing stands between it and the slot but in a crash test.
+        self._before: Callable[[str], None] = self._begin_and_fail if settings.fail_points else slot.begin
+        self._watch = StoreWatch(_LOG, agent)
+        self._generation = 0
+        self._base: Loaded | None = None
+
+    def run(self) -> WorkerExit:
+        """Raises Fenced when another life owns the agent."""
+        self._fail.reach("before_claim")
+        try:
+            entries = self._claim()
+        except _Left:
+            self._slot.note(Phase.RELEASED, ASKED)
+            return WorkerExit.RELEASED
+        except FATAL as error:
+            return self._boot_failed(error)
+        try:
+            return self._turns(entries)
+        except BadPayload as error:
+            # The stored state does not fit the agent's class: no signal is to blame.
+            return self._boot_failed(error)
+
+    def _turns(self, entries: Entries) -> WorkerExit:
+        """The loop. ``entries`` are read and not yet applied; they are dropped when the base is loaded anew."""
+        while not self._stop.requested:
+            if self._connection.generation != self._generation:
+                self._reload()
+                entries = []
+            if self._loaded.blocked:
+                self._wait_for_room()
+            elif not entries:
+                entries = self._read()
+            else:
+                plan = self._plan(entries)
+                read = self._commit(plan) if plan.taken else []
+                if read is None:
+                    entries = []
+                elif plan.ends is not None:
+                    return self._end(plan.ends)
+                else:
+                    entries = entries[plan.taken :] or read
+        return self._release(ASKED)
+
+    # A turn.
+
+    def _plan(self, entries: Entries) -> CommitPlan:
+        loaded = self._loaded
+        first = entries[0][0]
+        if loaded.careful_until and not newer(first, loaded.careful_until):
+            self._announce(first)
+        return batch.plan(
+            self._agent_type,
+            loaded,
+            entries,
+            self._limits,
+            time.monotonic,
+            owner=self._owner,
+            before=self._before,
+            max_signals=self._settings.read_count,
+            check_every=self._settings.check_every,
+        )
+
+    def _announce(self, entry: str) -> None:
+        """Careful, after an end that was not clean: note in Redis which signal is tried, before it is."""
+        loaded = self._loaded
+        tried = entry == loaded.trying_entry
+        if tried and loaded.condemned:
+            return
+        attempts, kills = (loaded.trying_attempts, loaded.trying_kills) if tried else (0, 0)
+        self._slot.note(Phase.STORING)
+        self._ask(agents.mark_trying(self._keys, self._owner, entry, attempts, kills))
+
+    def _begin_and_fail(self, entry: str) -> None:
+        self._slot.begin(entry)
+        self._fail.reach("in_handler")
+
+    def _end(self, ends: Ends) -> WorkerExit:
+        """The commit that says so has landed."""
+        if ends.kind == "crash":
+            self._slot.note(Phase.FAILED, ends.reason.removeprefix("exception:"))
+            return WorkerExit.FAILED
+        return self._release(ends.reason if ends.kind == "stop" else f"shutdown:{ends.reason}")
+
+    def _boot_failed(self, error: Exception) -> WorkerExit:
+        self._slot.note(Phase.BOOT_FAILED, str(error))
+        return WorkerExit.BOOT_FAILED
+
+    # Redis.
+
+    @property
+    def _loaded(self) -> Loaded:
+        assert self._base is not None, "nothing is done before the claim"
+        return self._base
+
+    def _claim(self) -> Entries:
+        """Claim, and in the same round trip read what waits: the mailbox begins after the cursor."""
+        claim = agents.claim(self._keys, self._limits, self._owner, pid=os.getpid())
+        read = stream_command(self._mailbox, "0-0", self._settings.read_count, None)
+        loaded, entries = self._exchange([claim, read])
+        self._generation = self._connection.generation
+        self._base = loaded
+        return [entry for entry in entries if newer(entry[0], loaded.cursor)]
+
+    def _reload(self) -> None:
+        self._base = self._ask(agents.reload(self._keys, self._owner, self._limits))
+        self._generation = self._connection.generation
+
+    def _read(self) -> Entries:
+        """Wait for signals after the cursor; empty after a while, so that the loop looks up at least once a second."""
+        self._fail.reach("before_read")
+        self._slot.note(Phase.IDLE)
+        try:
+            entries = self._connection.read_stream(
+                self._mailbox,
+                self._loaded.cursor,
+                count=self._settings.read_count,
+                block_ms=int(self._settings.read_block * 1000),
+            )
+        except Interrupted:
+            return []
+        except FATAL:
+            raise
+        except StoreError as error:
+            self._pause(self._watch.failed(error))
+            return []
+        self._watch.answered()
+        if entries:
+            self._fail.reach("after_read")
+        return entries
+
+    def _commit(self, plan: CommitPlan) -> Entries | None:
+        """Commit, and in the same round trip read on. None: it did not stand, and the base is to be loaded anew."""
+        self._slot.note(Phase.STORING)
+        self._fail.reach("before_commit")
+        commit = agents.commit(self._keys, self._limits, plan.commit)
+        read = stream_command(self._mailbox, plan.commit.cursor, self._settings.read_count, None)
+        try:
+            reply, entries = self._exchange([commit, read])
+        except Conflict as error:
+            # Owner still ours: Redis went back in time. Load what it has now and go on from there, uncharged.
+            agent = self._owner.agent
+            log.event(_LOG, "store_went_back", level=logging.WARNING, agent=agent, error=str(error))
+            self._generation = -1
+            return None
+        self._fail.reach("after_commit")
+        self._base = replace(plan.after, blocked=reply.blocked)
+        found: Entries = entries
+        return found
+
+    def _release(self, reason: str) -> WorkerExit:
+        self._slot.note(Phase.STORING)
+        self._ask(agents.release(self._keys, self._owner, reason=reason))
+        self._slot.note(Phase.RELEASED, reason)
+        return WorkerExit.RELEASED
+
+    def _wait_for_room(self) -> None:
+        """The outbox is over its bound: take nothing until the relay or the effects have made room."""
+        self._slot.note(Phase.IDLE)
+        pause = FIRST_LOOK
+        while not self._ask(agents.unblocked(self._keys, self._owner)):
+            self._pause(pause)
+            pause = min(LAST_LOOK, pause * 2)
+            if self._stop.requested or self._connection.generation != self._generation:
+                return
+        self._base = replace(self._loaded, blocked=False)
+
+    def _ask(self, call: Call[T]) -> T:
+        answer: T = self._exchange([call])[0]
+        return answer
+
+    def _exchange(self, items: Sequence[Call[Any] | Command[Any]]) -> list[Any]:
+        """One round trip, again and again until Redis answers. All that is asked here may be repeated.
+
+        Raises what the answer refuses; and ``_Left`` when nothing was claimed yet and the node asks to stop.
+        """
+        while True:
+            try:
+                answers = self._connection.pipeline(items)
+                for answer in answers:
+                    if isinstance(answer, RegrowError):
+                        raise answer
+            except FATAL:
+                raise
+            except StoreError as error:
+                self._pause(self._watch.failed(error))
+                if self._stop.requested and self._base is None:
+                    raise _Left from error
+            else:
+                self._watch.answered()
+                return answers
+
+    def _pause(self, seconds: float) -> None:
+        """Wait. A request to stop ends the wait at once; after it, what is left to do is tried at a steady pace."""
+        if self._stop.requested:
+            time.sleep(min(seconds, ASKED_PACE))
+        else:
+            select.select([self._stop.fileno()], [], [], seconds)

@@ -1,0 +1,203 @@
+"""From a fork (or a fresh interpreter) to the worker's loop and out again: what happens once in a worker's process."""
+
+from __future__ import annotations
+
+import encodings.idna  # noqa: F401  connecting to a host by name imports it: in the spawner, once
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import NoReturn
+
+from pydantic import create_model
+
+from regrow_signals.connection import Connection
+from regrow_signals.errors import ApplicationError, Fenced, RegrowError
+from regrow_signals.keys import Keys
+from regrow_signals.limits import Limits
+from regrow_workers import application as applications
+from regrow_workers import log
+from regrow_workers.application import Application
+from regrow_workers.os_signals import die_with_parent, reset_for_child
+from regrow_workers.reasons import WorkerExit
+from regrow_workers.settings import NodeSettings
+from regrow_workers.slots import Phase, Slot, SlotTable
+from regrow_workers.spawner_link import Message
+from regrow_workers.stop_request import StopRequest
+from regrow_workers.worker import Worker
+
+__all__ = [
+    "WorkerConfig",
+    "exec_worker",
+    "load_application",
+    "preload",
+    "run_forked",
+]
+
+_LOG = logging.getLogger(__name__)
+BEAT_SECONDS = 0.5
+BOOT = "import sys; sys.path[:] = sys.argv[4:]; from regrow_workers.worker_process import main; main(sys.argv[1:4])"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """What all workers of a spawner are told."""
+
+    application: str
+    url: str
+    namespace: str
+    limits: Limits
+    settings: NodeSettings
+
+    def to_message(self) -> Message:
+        return {
+            "application": self.application,
+            "url": self.url,
+            "namespace": self.namespace,
+            "limits": asdict(self.limits),
+            "settings": self.settings.to_json(),
+        }
+
+    @classmethod
+    def from_message(cls, message: Message) -> WorkerConfig:
+        return cls(
+            application=message["application"],
+            url=message["url"],
+            namespace=message["namespace"],
+            limits=Limits(**message["limits"]),
+            settings=NodeSettings.from_json(message["settings"]),
+        )
+
+
+def load_application(config: WorkerConfig) -> Application:
+    """Import the user's application; whatever its import raises becomes an ApplicationError of one line."""
+    try:
+        return applications.load(config.application)
+    except RegrowError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ApplicationError(
+            f"{config.application}: importing it raised {type(error).__name__}: {error}"
+        ) from error
+
+
+def preload() -> None:
+    """Do once what each worker would do first: pydantic imports its core only when a first model is built."""
+    create_model("Preloaded", text=(str, ...)).model_validate_json('{"text": ""}')
+
+
+def run_forked(
+    config: WorkerConfig, application: Application, message: Message, slots_fd: int, parent: int
+) -> NoReturn:
+    """The child of a fork: become a worker, then leave without the parent's exit handlers."""
+    code = int(WorkerExit.CRASHED)
+    try:
+        die_with_parent(parent)
+        code = _work(config, application, message, slots_fd)
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
+    finally:
+        # Also after a KeyboardInterrupt or MemoryError: this process must never go on in the spawner's loop.
+        _flush()
+        os._exit(code & 0xFF)
+
+
+def exec_worker(config: WorkerConfig, message: Message, slots_fd: int) -> int:
+    """Start a fresh interpreter as worker; its pid. Configuration goes through a pipe, for it may hold a password."""
+    reader, writer = os.pipe()
+    text = json.dumps({"config": config.to_message(), "message": message}).encode()
+    process = subprocess.Popen(
+        [
+            sys.executable, "-c", BOOT,
+            str(reader), str(slots_fd), str(os.getpid()), *sys.path,
+        ],
+        stdin=subprocess.DEVNULL,
+        pass_fds=(reader, slots_fd),
+    )  # fmt: skip
+    os.close(reader)
+    try:
+        with os.fdopen(writer, "wb") as pipe:
+            pipe.write(text)
+    except BrokenPipeError:
+        _LOG.warning("a fresh worker ended before it was told what to do")
+    # The spawner reaps by pidfd; Popen must not wait for this pid, nor warn that nobody did.
+    process.returncode = 0
+    return process.pid
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """A fresh interpreter's entry."""
+    reader, slots_fd, parent = (int(each) for each in arguments)
+    with os.fdopen(reader, "rb") as pipe:
+        told = json.loads(pipe.read())
+    config = WorkerConfig.from_message(told["config"])
+    log.configure(config.settings.log_format, config.settings.log_level)
+    die_with_parent(parent)
+    run_forked(config, load_application(config), told["message"], slots_fd, parent)
+
+
+def _work(config: WorkerConfig, application: Application, message: Message, slots_fd: int) -> int:
+    slot = SlotTable.open_slot(slots_fd, message["slot"])
+    reset_for_child(ignored=(signal.SIGINT, signal.SIGHUP))
+    stop = StopRequest.on(signal.SIGTERM)
+    # Blocked since before the fork, so that a stop sent in between waits for the handler instead of getting lost.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    _start_beating(slot)
+    try:
+        return int(_live(config, application, message, slot, stop))
+    except Fenced:
+        slot.note(Phase.SUPERSEDED)
+        return WorkerExit.SUPERSEDED
+    except Exception as error:  # noqa: BLE001  whatever it is, it is the reason of this worker's end
+        slot.note(Phase.CRASHED, f"{type(error).__name__}: {error}")
+        _LOG.exception("worker_crashed")
+        return WorkerExit.CRASHED
+
+
+def _live(
+    config: WorkerConfig, application: Application, message: Message, slot: Slot, stop: StopRequest
+) -> WorkerExit:
+    order: Mapping[str, str] = message["order"]
+    agent_type = application.agent_types[order["type"]]
+    for hook in application.on_worker_start:
+        hook()
+    slot.note(Phase.STORING)
+    connection = Connection.open(config.url, name=f"regrow:{order['agent']}", interrupt_fd=stop.fileno())
+    worker = Worker(
+        order=order,
+        node=message["node"],
+        agent_type=agent_type,
+        connection=connection,
+        keys=Keys(config.namespace),
+        limits=config.limits,
+        settings=config.settings,
+        slot=slot,
+        stop=stop,
+    )
+    return worker.run()
+
+
+def _start_beating(slot: Slot) -> None:
+    """Progress, not life: the thread needs the interpreter lock, so native code that holds it stops the beat, as does
+    SIGSTOP; waiting for Redis does not."""
+    pause = threading.Event()
+
+    def beat() -> None:
+        while True:
+            slot.beat()
+            pause.wait(BEAT_SECONDS)
+
+    threading.Thread(target=beat, name="regrow-progress", daemon=True).start()
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
