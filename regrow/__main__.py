@@ -1,0 +1,8 @@
+"""``python -m regrow`` is the ``regrow`` command."""
+
+from __future__ import annotations
+
+from regrow.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""``regrow state``, ``tree`` and ``events``: what Redis holds, for people and for machines. Nothing is changed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from regrow.cli.output import ago, json_option, parse_json, print_json, stamp
+from regrow.cli.session import Session
+from regrow.tree_view import Branch, Leaf, read_tree
+from regrow_signals import views
+from regrow_signals.errors import NoSuchAgent
+
+__all__ = ["events_command", "state_command", "tree_command"]
+
+#: entries read at once while events are followed
+FOLLOW_COUNT = 100
+
+
+@click.command("state")
+@click.argument("agent")
+@json_option
+@click.pass_obj
+def state_command(session: Session, agent: str, as_json: bool) -> None:
+    """The last committed state of AGENT, and where it stands."""
+    record, backlog, dead = session.connection.pipeline(
+        [
+            views.agent_record(session.keys, agent),
+            views.mailbox_length(session.keys, agent),
+            views.dead_length(session.keys, agent),
+        ]
+    )
+    for answer in (record, backlog, dead):
+        if isinstance(answer, Exception):
+            raise answer
+    if not record:
+        raise NoSuchAgent(f"no agent {agent} is registered; `regrow tree` shows those there are")
+    document = {
+        "agent": agent,
+        "type": record.get("type"),
+        "status": record.get("status"),
+        "version": int(record.get("version") or 0),
+        "incarnation": int(record.get("incarnation") or 0),
+        "node": record.get("node"),
+        "backlog": backlog,
+        "dead": dead,
+        "last_error": record.get("last_error") or None,
+        "state": parse_json(record.get("state") or record.get("init")),
+    }
+    if as_json:
+        print_json(document)
+        return
+    click.echo(
+        f"{agent} ({document['type']}) is {document['status']}, version {document['version']}, incarnation "
+        f"{document['incarnation']}; {backlog} waiting, {dead} dead"
+    )
+    click.echo(json.dumps(document["state"], indent=2, ensure_ascii=False))
+    if document["last_error"]:
+        click.echo(f"last error:\n{document['last_error']}")
+
+
+@click.command("tree")
+@json_option
+@click.pass_obj
+def tree_command(session: Session, as_json: bool) -> None:
+    """Who lives, since when, how often restarted and why."""
+    view = read_tree(session.connection, session.keys)
+    if as_json:
+        print_json(view.to_json())
+        return
+    leader = "a watchdog leads" if view.leader else "NO WATCHDOG LEADS: nothing that dies is brought back"
+    click.echo(f"namespace {session.settings.namespace}: {leader}, {len(view.nodes)} node(s)")
+    for node in view.nodes:
+        click.echo(
+            f"  node {node['id']}  {node.get('kind', '?')} on {node.get('host', '?')} pid {node.get('pid', '?')}  "
+            f"{node.get('status', '?')}"
+        )
+    if not view.roots:
+        click.echo("no tree is stored yet: start `regrow up APP:TREE` or a watchdog")
+    for root in view.roots:
+        _draw(root, "", "", view.now_ms)
+
+
+def _draw(branch: Branch, first: str, rest: str, now_ms: int) -> None:
+    held = "  on hold" if branch.held else ""
+    click.echo(
+        f"{first}{branch.name}  {branch.strategy}  {branch.status}{held}  "
+        f"restarts {branch.restarts_used}/{branch.max_restarts} in {branch.max_seconds:g} s"
+    )
+    for place, child in enumerate(branch.children):
+        last = place == len(branch.children) - 1
+        head, tail = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        if isinstance(child, Branch):
+            _draw(child, rest + head, rest + tail, now_ms)
+        else:
+            click.echo(rest + head + _leaf(child, now_ms))
+
+
+def _leaf(leaf: Leaf, now_ms: int) -> str:
+    parts = [leaf.id, leaf.type, leaf.status, f"incarnation {leaf.incarnation}"]
+    if leaf.status in ("running", "blocked"):
+        parts.append(f"up {ago(leaf.started_ms, now_ms)}")
+    parts.append(f"restarts {leaf.restarts}")
+    if leaf.reason:
+        parts.append(f"last end: {leaf.reason}")
+    parts.append(f"{leaf.backlog} waiting")
+    if leaf.dead:
+        parts.append(f"{leaf.dead} dead")
+    if leaf.held:
+        parts.append("on hold")
+    return "  ".join(parts)
+
+
+@click.command("events")
+@click.option("--count", "-c", default=50, show_default=True, help="The last so many.")
+@click.option("--follow", "-f", is_flag=True, help="Go on, until Ctrl-C.")
+@json_option
+@click.pass_obj
+def events_command(session: Session, count: int, follow: bool, as_json: bool) -> None:
+    """Every start, exit, restart, escalation, dead letter and change of leadership. With --json: one line each."""
+    listed = session.connection.command(views.events(session.keys, count=count, newest=True))
+    for entry, fields in listed:
+        _show_event(entry, fields, as_json)
+    after = listed[-1][0] if listed else "0-0"
+    while follow:
+        for entry, fields in session.connection.read_stream(
+            session.keys.events, after, count=FOLLOW_COUNT, block_ms=1000
+        ):
+            _show_event(entry, {name: views.shown(value) for name, value in fields.items()}, as_json)
+            after = entry
+
+
+def _show_event(entry: str, fields: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"entry": entry, **fields}, ensure_ascii=False))
+        return
+    shown = dict(fields)
+    at, event = shown.pop("at_ms", None), shown.pop("event", "?")
+    details = "  ".join(f"{name}={_line(value)}" for name, value in shown.items() if value)
+    click.echo(f"{stamp(at)}  {event:<16} {details}")
+
+
+def _line(value: object) -> str:
+    """A value on one line, cut: tracebacks are in ``last_error``."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= 160 else text[:157] + "..."

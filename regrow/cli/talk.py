@@ -1,0 +1,71 @@
+"""``regrow send``: one signal to one agent."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from regrow.cli.output import json_option, print_json
+from regrow.cli.session import Session
+from regrow_signals import strict_json
+from regrow_signals.client import SentReceipt
+from regrow_signals.mailbox import Status
+
+__all__ = ["send_command"]
+
+
+@click.command("send")
+@click.argument("agent")
+@click.argument("type_name", metavar="TYPE")
+@click.argument("data", default="{}")
+@click.option(
+    "--id", "signal_id", default=None, help="The signal's id: sending the same one again changes nothing."
+)
+@click.option("--subject", default=None, help="CloudEvents' subject.")
+@click.option("--wait", type=float, default=0.0, help="Seconds to wait until it is applied or dead.")
+@json_option
+@click.pass_obj
+def send_command(  # noqa: PLR0917  click passes them by name
+    session: Session,
+    agent: str,
+    type_name: str,
+    data: str,
+    signal_id: str | None,
+    subject: str | None,
+    wait: float,
+    as_json: bool,
+) -> int:
+    """Send a signal TYPE with DATA (JSON; `-` reads it from stdin) to AGENT.
+
+    Exit code 0: accepted (with --wait: applied); 1: refused, or dead within the time, or still pending.
+    """
+    text = sys.stdin.read() if data == "-" else data
+    value = strict_json.loads(
+        text, max_bytes=session.settings.max_signal, max_depth=session.settings.max_json_depth
+    )
+    receipt = session.client.send(agent, type_name, value, id=signal_id, subject=subject)
+    status = receipt.wait(wait) if wait > 0 else None
+    if as_json:
+        print_json(_document(receipt, status))
+    else:
+        again = ", which was accepted before" if receipt.duplicate else ""
+        line = f"{agent} accepted signal {receipt.signal_id} as {receipt.entry}{again}"
+        click.echo(line if status is None else f"{line}: {_shown(status)}")
+    return 0 if status is None or status.state == "applied" else 1
+
+
+def _shown(status: Status) -> str:
+    return f"{status.state} ({status.reason})" if status.reason else status.state
+
+
+def _document(receipt: SentReceipt, status: Status | None) -> dict[str, object]:
+    document: dict[str, object] = {
+        "agent": receipt.agent,
+        "id": receipt.signal_id,
+        "entry": receipt.entry,
+        "duplicate": receipt.duplicate,
+    }
+    if status is not None:
+        document |= {"status": status.state, "reason": status.reason}
+    return document
