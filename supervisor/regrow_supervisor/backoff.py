@@ -37,4 +37,4 @@ def pause_ms(pause: Mapping[str, Any], pauses: int) -> int:
     """The root's pause number ``pauses`` (1 is the first): doubles up to the longest."""
     first = int(pause.get("first_ms", _FIRST_PAUSE_MS))
     longest = int(pause.get("longest_ms", _LONGEST_PAUSE_MS))
-    return min(longest, first * 2 ** min(pauses - 1, _LAST_STEP))
+    return min(longest, first << min(pauses - 1, _LAST_STEP))

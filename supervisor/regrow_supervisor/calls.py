@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from regrow_supervisor.children import add_child, child_path, forget_child, set_child
+from regrow_supervisor.children import add_child, forget_child, set_child
 from regrow_supervisor.definition import SpecError, full_child, public_spec
 from regrow_supervisor.starting import begin_start
 from regrow_supervisor.states import ChildState, SupervisorState
@@ -93,9 +93,12 @@ def _terminate_child(world: World, s: SupervisorState, request: str, args: Args)
 
 
 def _find(s: SupervisorState, args: Args) -> ChildState | None:
+    """By id, or the child whose process has this handle; one that waits for its retry is known by its last one."""
     child = s.children.get(args["child"])
     handle = args["handle"]
-    return None if child is None or handle not in (None, child.incarnation) else child
+    if child is None or handle in (None, child.incarnation):
+        return child
+    return child if child.status == "restarting" and handle < child.incarnation else None
 
 
 def _restart_child(world: World, s: SupervisorState, request: str, args: Args) -> None:
@@ -141,11 +144,11 @@ def _get_childspec(world: World, s: SupervisorState, request: str, args: Args) -
         world.reply(request, public_spec(spec))
 
 
-def _which_children(world: World, s: SupervisorState, request: str, args: Args) -> None:
+def _which_children(world: World, s: SupervisorState, request: str, _: Args) -> None:
     world.reply(request, which_children(s))
 
 
-def _count_children(world: World, s: SupervisorState, request: str, args: Args) -> None:
+def _count_children(world: World, s: SupervisorState, request: str, _: Args) -> None:
     world.reply(request, count_children(s))
 
 

@@ -124,13 +124,13 @@ def _take_step(world: World, s: SupervisorState, step: list[Any]) -> None:
 def _handle(world: World, s: SupervisorState, message: list[Any]) -> None:
     match message:
         case ["exit", child, incarnation, reason, charged]:
-            child_exited(world, s, child, incarnation, reason, charged)
+            child_exited(world, s, child, incarnation=incarnation, reason=reason, charged=charged)
         case ["retry", child, charged]:
             retry(world, s, child, charged)
         case ["call", op, request, args]:
             answer_call(world, s, op, request, args)
         case ["stop", reason, request, origin]:
-            terminate(world, s, reason, origin, request)
+            terminate(s, reason, origin, request)
         case ["wake"]:
             s.plan = (*s.plan, ["up", -1, "wake"])
         case _:

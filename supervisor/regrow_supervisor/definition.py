@@ -11,7 +11,7 @@
                 backoff    {first_ms, factor, longest_ms}
                 incarnation  the last number used before it came on record
 
-Defaults are OTP's, in the supervisor's flags too (max_restarts 1): regrow's own stand in spec.py.
+Defaults are OTP's and Elixir's, in the supervisor's flags too; regrow's own stand in spec.py.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class SpecError(ValueError):
 
 def full_flags(definition: Definition) -> dict[str, Any]:
     """The supervisor's definition with defaults filled in; ``SpecError`` names the first wrong flag."""
-    full = {
+    full: dict[str, Any] = {
         "strategy": "one_for_one",
-        "max_restarts": 1,
+        "max_restarts": 3 if definition.get("strategy") == "dynamic" else 1,
         "max_seconds": 5,
         "auto_shutdown": "never",
         "max_children": None,

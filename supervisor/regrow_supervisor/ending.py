@@ -12,7 +12,7 @@ __all__ = ["answer_queue", "end", "pause_or_exit", "terminate"]
 _LONGEST_PAUSE_MS = 60_000
 
 
-def terminate(world: World, s: SupervisorState, reason: str, origin: str, request: str = "") -> None:
+def terminate(s: SupervisorState, reason: str, origin: str, request: str = "") -> None:
     """Stop all children, then end with ``reason``. ``origin``: self (gave up), auto, parent, call, start."""
     s.status = "stopping"
     last = ["exit", reason, origin, request]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from regrow_supervisor.children import child_path, set_child
-from regrow_supervisor.ending import answer_queue, pause_or_exit
 from regrow_supervisor.definition import with_incarnations
+from regrow_supervisor.ending import answer_queue, pause_or_exit
 from regrow_supervisor.events import Exited, KillSupervisor
 from regrow_supervisor.orders import Kill
 from regrow_supervisor.states import SupervisorState

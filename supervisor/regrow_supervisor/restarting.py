@@ -1,4 +1,4 @@
-"""What an end by itself leads to: a restart by the strategy, a stopped or forgotten child, or the supervisor's own end."""
+"""What an end by itself leads to: a restart by the strategy, a stopped or forgotten child, the supervisor's end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["child_exited", "retry"]
 
 
 def child_exited(
-    world: World, s: SupervisorState, child_id: str, incarnation: int, reason: str, charged: bool
+    world: World, s: SupervisorState, child_id: str, *, incarnation: int, reason: str, charged: bool
 ) -> None:
     """A child ended by itself; a message about a life that is not on record any more is dropped."""
     child = s.children.get(child_id)
@@ -27,7 +27,7 @@ def child_exited(
         world.report(s, "child_terminated", child, reason)
     if not is_to_be_restarted(child.restart, reason):
         _end_for_good(world, s, child)
-        _shut_down_with(world, s, child)
+        _shut_down_with(s, child)
     elif not charged:
         _apply_strategy(world, s, child)
     elif _affordable(world, s, child):
@@ -44,7 +44,7 @@ def retry(world: World, s: SupervisorState, child_id: str, charged: bool) -> Non
 
 
 def _affordable(world: World, s: SupervisorState, child: ChildState) -> bool:
-    """Count one restart, of the child's own budget if it has one. Over it, the child is parked or the supervisor ends."""
+    """Count one restart, of the child's own budget if it has one. Over it, it is parked or the supervisor ends."""
     flags, limit = s.definition, child.spec.get("limit")
     if limit is None:
         s.stamps, exceeded = count_restart(
@@ -62,7 +62,7 @@ def _affordable(world: World, s: SupervisorState, child: ChildState) -> bool:
     if exceeded:
         world.report(s, "shutdown", child, "reached_max_restart_intensity")
         _end_for_good(world, s, child)
-        terminate(world, s, "shutdown", "self")
+        terminate(s, "shutdown", "self")
     return not exceeded
 
 
@@ -98,14 +98,15 @@ def _end_for_good(world: World, s: SupervisorState, child: ChildState) -> None:
         set_child(s, child, status="stopped")
 
 
-def _shut_down_with(world: World, s: SupervisorState, child: ChildState) -> None:
+def _shut_down_with(s: SupervisorState, child: ChildState) -> None:
     """auto_shutdown: looked at only when a significant child ended by itself for good."""
     rule = s.definition["auto_shutdown"]
     if rule == "never" or not child.significant:
         return
-    if rule == "all_significant" and not s.is_dynamic and any(map(_is_active, s.children.values())):
+    active = s.children if s.is_dynamic else any(map(_is_active, s.children.values()))
+    if rule == "all_significant" and active:
         return
-    terminate(world, s, "shutdown", "auto")
+    terminate(s, "shutdown", "auto")
 
 
 def _is_active(child: ChildState) -> bool:

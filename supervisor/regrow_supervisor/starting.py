@@ -153,46 +153,45 @@ def start_outcome(world: World, s: SupervisorState, waiting: Mapping[str, Any]) 
     why, request, (word, *rest) = waiting["why"], waiting["request"], waiting["result"]
     match word:
         case "started":
-            _started(world, s, child, why, request, rest[0])
+            restarts = child.restarts + (why in _RESTARTS)
+            child = set_child(s, child, status="running", started_ms=world.now_ms, restarts=restarts)
+            world.report(s, "progress", child)
+            world.reply(request, _life(child, child.incarnation, rest[0]))
         case "declined":
-            _declined(world, s, child, why, request)
+            world.reply(request, _life(child, None, None))
+            _declined(world, s, child, why)
         case "unplaced":
             set_child(s, child, status="waiting", reason=rest[0])
             world.report(s, "waiting", child, rest[0])
-            world.reply(request, {"child": child.id, "incarnation": None, "info": rest[0]})
+            world.reply(request, _life(child, None, rest[0]))
         case "lost":
             # Not its fault: the same start again, with a new number.
             begin_start(world, s, set_child(s, child, status="stopped", reason=rest[0]), why, request)
         case _:
-            _failed(world, s, child, why, request, rest[0])
+            if why in ("call", "restart"):
+                world.reply(request, error="start_failed", detail=rest[0])
+            _failed(world, s, child, why, rest[0])
 
 
-def _started(world: World, s: SupervisorState, child: ChildState, why: str, request: str, info: Any) -> None:
-    restarts = child.restarts + (why in _RESTARTS)
-    child = set_child(s, child, status="running", started_ms=world.now_ms, restarts=restarts)
-    world.report(s, "progress", child)
-    world.reply(request, {"child": child.id, "incarnation": child.incarnation, "info": info})
+def _life(child: ChildState, incarnation: int | None, info: Any) -> dict[str, Any]:
+    return {"child": child.id, "incarnation": incarnation, "info": info}
 
 
-def _declined(world: World, s: SupervisorState, child: ChildState, why: str, request: str) -> None:
-    world.reply(request, {"child": child.id, "incarnation": None, "info": None})
-    kept = child.held or child.status == "parked"
-    if kept:
-        if child.status != "parked":
-            set_child(s, child, status="stopped")
-    elif s.is_dynamic or (child.restart == "temporary" and why != "restart"):
+def _declined(world: World, s: SupervisorState, child: ChildState, why: str) -> None:
+    if child.status == "parked":
+        return
+    if not child.held and (s.is_dynamic or (child.restart == "temporary" and why != "restart")):
         forget_child(world, s, child)
     else:
         set_child(s, child, status="stopped")
 
 
-def _failed(world: World, s: SupervisorState, child: ChildState, why: str, request: str, reason: str) -> None:
+def _failed(world: World, s: SupervisorState, child: ChildState, why: str, reason: str) -> None:
     if why == "call":
         forget_child(world, s, child)
-    else:
-        child = set_child(s, child, status="stopped", reason=reason)
-    if why in ("call", "restart"):
-        world.reply(request, error="start_failed", detail=reason)
+        return
+    child = set_child(s, child, status="stopped", reason=reason)
+    if why == "restart":
         return
     world.report(s, "start_error", child, reason)
     if why == "init":
@@ -200,5 +199,6 @@ def _failed(world: World, s: SupervisorState, child: ChildState, why: str, reque
         s.plan = (["exit", failure, "start", ""], ["down", s.next_place, 0, "end"])
         return
     if why == "group":
+        # The rest of the group stays down until the retry.
         s.plan = s.plan[:-1]
     schedule_retry(world, s, child)

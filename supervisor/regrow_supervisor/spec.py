@@ -1,0 +1,311 @@
+"""What users write: a tree of supervisors and agents, checked whole where it is defined.
+
+    tree = Supervisor("helpdesk", [Support.child("support"), Billing.child("billing")], strategy="one_for_one")
+
+Defaults are Elixir's: 3 restarts in 5 seconds. Two things go beyond OTP, both can be turned off: children of a
+``dynamic`` supervisor and pooled agents are counted one by one and parked (``on_exceeded="escalate"``: as OTP
+counts), and the root pauses instead of ending (``pause=None``: as OTP ends).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+
+from regrow_signals.durations import to_ms
+from regrow_signals.errors import BadDefinition, BadInput
+from regrow_signals.ids import check_id
+from regrow_workers.child_spec import ChildSpec, OnExceeded, Restart, Shutdown
+
+if TYPE_CHECKING:
+    from regrow_workers.agent import Agent
+
+__all__ = ["AutoShutdown", "Pause", "Strategy", "Supervisor", "child_definition"]
+
+Strategy = Literal["one_for_one", "one_for_all", "rest_for_one", "dynamic"]
+AutoShutdown = Literal["never", "any_significant", "all_significant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """How long the root pauses after it gave up: ``first`` seconds, doubled each time, at most ``longest``."""
+
+    first: float = 1.0
+    longest: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.first <= self.longest < math.inf:
+            raise BadDefinition(
+                f"pause: first={self.first!r}, longest={self.longest!r}: need 0 < first <= longest"
+            )
+
+
+class Supervisor:
+    """A branch of the tree: children in order, a strategy, a restart intensity.
+
+    ``children`` are ``Support.child("support")``, or other supervisors (``billing_branch`` or, to say how it is
+    restarted itself, ``billing_branch.child(restart="transient")``). Raises ``BadDefinition`` naming the field.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        children: Sequence[ChildSpec | Supervisor] = (),
+        *,
+        strategy: Strategy = "one_for_one",
+        max_restarts: int = 3,
+        max_seconds: float | timedelta = 5,
+        auto_shutdown: AutoShutdown = "never",
+        max_children: int | None = None,
+        on_exceeded: OnExceeded | None = None,
+        pause: Pause | None = Pause(),
+    ) -> None:
+        self.name = _checked_name(name)
+        self.path = self.name
+        """Where it stands if it is the root; nested ones stand below their parents (see ``paths``)."""
+        self.strategy = strategy
+        self.max_restarts = max_restarts
+        self.max_seconds = _whole_seconds(name, max_seconds)
+        self.auto_shutdown = auto_shutdown
+        self.max_children = max_children
+        self.on_exceeded = on_exceeded
+        self.pause = pause
+        self._check_flags()
+        self.children = tuple(self._checked_child(child) for child in _as_sequence(name, children))
+        self._check_children()
+
+    def child(
+        self, *, restart: Restart = "permanent", shutdown: Shutdown = "infinity", significant: bool = False
+    ) -> ChildSpec:
+        """This supervisor as another one's child."""
+        return ChildSpec(
+            id=self.name, supervisor=self, restart=restart, shutdown=shutdown, significant=significant
+        )
+
+    def agent_types(self) -> Mapping[str, type[Agent[Any]]]:
+        """Every agent type of the whole tree, by its name."""
+        types: dict[str, type[Agent[Any]]] = {}
+        for _, child in self.agents():
+            agent = child.agent
+            if agent is None:
+                continue
+            known = types.setdefault(agent.definition.name, agent)
+            if known is not agent:
+                raise self._bad(
+                    "children",
+                    f"two agent types are named {agent.definition.name!r}: {known!r} and {agent!r}",
+                )
+        return types
+
+    def agents(self, path: str = "") -> Iterator[tuple[str, ChildSpec]]:
+        """Each agent of the whole tree with the path of its supervisor, in order of start."""
+        path = path or self.name
+        for child in self.children:
+            if isinstance(child.supervisor, Supervisor):
+                yield from child.supervisor.agents(f"{path}/{child.id}")
+            else:
+                yield path, child
+
+    def paths(self, path: str = "") -> Iterator[tuple[str, Supervisor]]:
+        """This supervisor and all below it with their paths, parents first: ``helpdesk``, ``helpdesk/billing``."""
+        path = path or self.name
+        yield path, self
+        for child in self.children:
+            if isinstance(child.supervisor, Supervisor):
+                yield from child.supervisor.paths(f"{path}/{child.id}")
+
+    def definition(self) -> dict[str, Any]:
+        """The stored form of the whole tree: plain JSON (definition.py)."""
+        stored = self._definition()
+        if self.pause is not None:
+            stored["pause"] = {"first_ms": to_ms(self.pause.first), "longest_ms": to_ms(self.pause.longest)}
+        return stored
+
+    def _definition(self) -> dict[str, Any]:
+        stored: dict[str, Any] = {
+            "strategy": self.strategy,
+            "max_restarts": self.max_restarts,
+            "max_seconds": self.max_seconds,
+            "auto_shutdown": self.auto_shutdown,
+            "max_children": self.max_children,
+            "children": [child_definition(child, self) for child in self.children],
+        }
+        limit = self.child_limit()
+        if self.strategy == "dynamic":
+            # Agents outlive their supervisor: those added at run time come back with it.
+            stored["keep"] = True
+            if limit is not None:
+                stored["limit"] = limit
+        return stored
+
+    def child_limit(self) -> dict[str, Any] | None:
+        """The budget of each child that is counted by itself; None: as OTP counts, all in the supervisor's."""
+        on_exceeded = self.on_exceeded or ("park" if self.strategy == "dynamic" else "escalate")
+        if on_exceeded == "escalate":
+            return None
+        return {
+            "max_restarts": self.max_restarts,
+            "max_seconds": self.max_seconds,
+            "on_exceeded": on_exceeded,
+        }
+
+    def _check_flags(self) -> None:
+        self._word("strategy", self.strategy, get_args(Strategy))
+        self._count("max_restarts", self.max_restarts)
+        self._word("auto_shutdown", self.auto_shutdown, get_args(AutoShutdown))
+        if self.on_exceeded is not None:
+            self._word("on_exceeded", self.on_exceeded, get_args(OnExceeded))
+        if self.max_children is not None:
+            self._count("max_children", self.max_children)
+            if self.strategy != "dynamic":
+                raise self._bad(
+                    "max_children", 'only a supervisor with strategy="dynamic" bounds its children'
+                )
+        if self.strategy == "dynamic" and self.auto_shutdown != "never":
+            raise self._bad("auto_shutdown", "a dynamic supervisor has no significant children; leave it out")
+        if self.pause is not None and not isinstance(cast("object", self.pause), Pause):
+            raise self._bad("pause", f"{self.pause!r} is not a Pause or None")
+
+    def _checked_child(self, child: ChildSpec | Supervisor) -> ChildSpec:
+        spec = child.child() if isinstance(child, Supervisor) else child
+        if not isinstance(cast("object", spec), ChildSpec):
+            raise self._bad("children", f"{spec!r} is not a child; use YourAgent.child(...) or a Supervisor")
+        if spec.supervisor is not None and not isinstance(spec.supervisor, Supervisor):
+            raise self._bad("children", f"{spec.id!r}: {spec.supervisor!r} is not a Supervisor")
+        if spec.significant and self.auto_shutdown == "never":
+            raise self._bad(
+                "children",
+                f"{spec.id!r}: significant needs auto_shutdown other than 'never' on this supervisor",
+            )
+        if isinstance(spec.supervisor, Supervisor) and spec.id != _checked_name(spec.id):
+            raise self._bad("children", f"{spec.id!r} cannot name a supervisor")
+        return spec
+
+    def _check_children(self) -> None:
+        if self.strategy == "dynamic" and self.children:
+            raise self._bad(
+                "children", "a dynamic supervisor begins empty; use start_child or another strategy"
+            )
+        self._check_cycle(())
+        seen: dict[str, str] = {}
+        for path, child in self.agents():
+            if child.id in seen:
+                raise self._bad(
+                    "children", f"agent id {child.id!r} stands twice: under {seen[child.id]!r} and {path!r}"
+                )
+            seen[child.id] = path
+        for path, supervisor in self.paths():
+            ids = [child.id for child in supervisor.children]
+            for child_id in ids:
+                if ids.count(child_id) > 1:
+                    raise self._bad("children", f"{child_id!r} stands twice under {path!r}")
+        self.agent_types()
+
+    def _check_cycle(self, above: tuple[int, ...]) -> None:
+        if id(self) in above:
+            raise self._bad("children", "the supervisor is its own descendant: a cycle cannot be started")
+        for child in self.children:
+            if isinstance(child.supervisor, Supervisor):
+                child.supervisor._check_cycle((*above, id(self)))
+
+    def _word(self, field: str, value: object, words: Sequence[str]) -> None:
+        if value not in words:
+            raise self._bad(field, f"{value!r} is none of {', '.join(words)}")
+
+    def _count(self, field: str, value: object) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self._bad(field, f"{value!r} must be a whole number of 0 or more")
+
+    def _bad(self, field: str, why: str) -> BadDefinition:
+        return BadDefinition(f"supervisor {self.name!r}: {field}: {why}")
+
+
+def child_definition(child: ChildSpec, supervisor: Supervisor | None = None) -> dict[str, Any]:
+    """A child's stored form: what start_child takes, and what a supervisor's definition lists."""
+    stored: dict[str, Any] = {
+        "id": child.id,
+        "restart": child.restart,
+        "significant": child.significant,
+        "shutdown": child.shutdown if isinstance(child.shutdown, str) else child.shutdown_ms,
+        "type": "worker" if child.supervisor is None else "supervisor",
+        "start": {},
+    }
+    if isinstance(child.supervisor, Supervisor):
+        stored["supervisor"] = child.supervisor._definition()
+        return stored
+    stored["start"] = _start(child)
+    limit = _limit(child, supervisor)
+    if limit is not None:
+        stored["limit"] = limit
+    if child.backoff is not None and not isinstance(child.backoff, (int, float, timedelta)):
+        backoff = child.backoff
+        stored["backoff"] = {
+            "first_ms": max(1, to_ms(backoff.first)),
+            "factor": backoff.factor,
+            "longest_ms": max(1, to_ms(backoff.longest)),
+        }
+    return stored
+
+
+def _start(child: ChildSpec) -> dict[str, Any]:
+    """What shell and node need to run an agent; opaque to decisions."""
+    agent = child.agent
+    return {
+        "type": "" if agent is None else agent.definition.name,
+        "init": dict(child.init),
+        "isolation": child.isolation,
+        "resume": child.resume,
+        "deadline_ms": child.deadline_ms,
+        "shutdown_ms": child.shutdown_ms,
+        "max_memory": child.max_memory,
+        "max_mailbox": child.max_mailbox,
+        "max_attempts": child.max_attempts,
+        "max_kills": child.max_kills,
+        "labels": dict(child.labels),
+    }
+
+
+def _limit(child: ChildSpec, supervisor: Supervisor | None) -> dict[str, Any] | None:
+    """A child's own budget: if it asks for one, or is pooled; what it leaves open is the supervisor's."""
+    own = (child.max_restarts, child.max_seconds, child.on_exceeded)
+    inherited = None if supervisor is None else supervisor.child_limit()
+    if own == (None, None, None) and child.isolation != "pool":
+        return inherited
+    max_seconds = child.max_seconds
+    seconds = max_seconds.total_seconds() if isinstance(max_seconds, timedelta) else max_seconds
+    fallback = (3, 5) if supervisor is None else (supervisor.max_restarts, supervisor.max_seconds)
+    return {
+        "max_restarts": fallback[0] if child.max_restarts is None else child.max_restarts,
+        "max_seconds": fallback[1] if seconds is None else seconds,
+        "on_exceeded": child.on_exceeded or "park",
+    }
+
+
+def _checked_name(name: str) -> str:
+    try:
+        check_id(name, "supervisor name")
+    except BadInput as error:
+        raise BadDefinition(str(error)) from None
+    if "/" in name:
+        raise BadDefinition(f"supervisor name {name!r}: '/' divides the names in a path; use another sign")
+    return name
+
+
+def _whole_seconds(name: str, value: float | timedelta) -> int:
+    """OTP's window is counted in whole seconds."""
+    seconds: object = value.total_seconds() if isinstance(value, timedelta) else value
+    fine = isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and math.isfinite(seconds)
+    if not fine or seconds != int(cast("float", seconds)) or cast("float", seconds) < 1:
+        raise BadDefinition(
+            f"supervisor {name!r}: max_seconds: {value!r} must be whole seconds, 1 or more (OTP's window)"
+        )
+    return int(cast("float", seconds))
+
+
+def _as_sequence(name: str, children: object) -> Sequence[ChildSpec | Supervisor]:
+    if isinstance(children, (list, tuple)):
+        return cast("Sequence[ChildSpec | Supervisor]", children)
+    raise BadDefinition(f"supervisor {name!r}: children: {children!r} is not a list of children")
