@@ -86,7 +86,7 @@ class Loaded:
 
 
 def claim(keys: Keys, limits: Limits, owner: Owner, *, pid: int) -> Call[Loaded]:
-    """Become the owner. Raises ``Fenced`` unless the incarnation is the ordered one, not ended, and in nobody else's hands.
+    """Become the owner. Raises ``Fenced`` unless the incarnation is the ordered one, not ended, and free.
 
     The charge of the last end goes to the signal that was tried; after an end without release the mailbox's last id
     bounds the careful time. The watchdog hears of the start in the same step.

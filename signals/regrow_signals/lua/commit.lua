@@ -148,7 +148,7 @@ for _ = 1, emits do
   else
     fields[#fields + 1] = 'at_ms'
     fields[#fields + 1] = now
-    put_in_mailbox(box, fields)
+    put_in_mailbox(box, fields, counters)
   end
 end
 if holding > 0 then
