@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from redis.asyncio.connection import Connection as RedisTCP
@@ -97,6 +98,10 @@ class AsyncConnection:
         """As ``Connection.read_stream``; cancel the task to interrupt it."""
         command = stream_command(key, after, count, block_ms)
         return cast("Entries", _value(await self._exchange((command,), (block_ms or 0) / 1000)))
+
+    def is_connected(self) -> bool:
+        """Is there a socket that the server has not closed, as far as the event loop has heard?"""
+        return self._link is not None and not self._link.at_eof()
 
     async def close(self) -> None:
         """Drop the socket. The connection may be used again and then connects anew."""
@@ -213,11 +218,11 @@ class _Streams:
 
 
 def _reader(link: object) -> asyncio.StreamReader:
-    return cast("asyncio.StreamReader", vars(link)["_reader"])
+    return cast("asyncio.StreamReader", attrgetter("_reader")(link))
 
 
 def _writer(link: object) -> asyncio.StreamWriter:
-    return cast("asyncio.StreamWriter", vars(link)["_writer"])
+    return cast("asyncio.StreamWriter", attrgetter("_writer")(link))
 
 
 class _TCPLink(_Streams, RedisTCP):

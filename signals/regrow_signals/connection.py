@@ -19,6 +19,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from redis.backoff import NoBackoff
@@ -338,7 +339,7 @@ class _Link(Protocol):
 class _RawSocket:
     def raw_socket(self) -> socket.socket:
         """The connected socket. Sending and receiving on it is ours from then on."""
-        found: socket.socket | None = vars(self)["_sock"]
+        found: socket.socket | None = attrgetter("_sock")(self)
         if found is None:
             raise OSError("not connected")
         return found

@@ -25,6 +25,7 @@ __all__ = [
     "leader",
     "mailbox",
     "mailbox_length",
+    "newest_entry",
     "node_ids",
     "node_record",
     "oldest_waiting",
@@ -103,6 +104,13 @@ def events(keys: Keys, *, after: str = "", count: int = 100, newest: bool = Fals
         words = ("XREVRANGE", keys.events, "+", "-", "COUNT", count)
         return Command(words, lambda reply: _entries(reply)[::-1], hint=keys.events)
     return _range(keys.events, after, count)
+
+
+def newest_entry(key: str) -> Command[str]:
+    """The id of a stream's newest entry; '' when it has none."""
+    return Command(
+        ("XREVRANGE", key, "+", "-", "COUNT", 1), lambda reply: str(reply[0][0]) if reply else "", hint=key
+    )
 
 
 def node_ids(keys: Keys) -> Command[list[str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any, cast
 
 import pytest
 import redis
@@ -19,9 +20,9 @@ def dataset(url: str) -> dict[bytes, tuple[bytes, bool]]:
     """Every key with its serialised value and whether it expires, of all databases' first one."""
     client = redis.Redis.from_url(url)
     try:
-        keys: list[bytes] = sorted(client.scan_iter(count=1000))
+        keys = sorted(cast("Iterator[bytes]", client.scan_iter(count=1000)))
         pairs = [(key, client.dump(key), client.pttl(key)) for key in keys]
-        return {key: (value or b"", ttl != -1) for key, value, ttl in pairs}  # type: ignore[operator]
+        return {key: (value or b"", ttl != -1) for key, value, ttl in pairs}
     finally:
         client.close()
 
@@ -31,7 +32,7 @@ def unchanged(redis_url: str) -> Unchanged:
     """``with unchanged(): ...`` fails unless the dataset is byte for byte what it was before."""
 
     @contextmanager
-    def check() -> Iterator[None]:
+    def check() -> Generator[None, None, None]:
         before = dataset(redis_url)
         yield
         after = dataset(redis_url)
@@ -59,8 +60,8 @@ def connection(redis_url: str) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def raw(redis_url: str) -> Iterator[redis.Redis]:
-    """A plain client: what a person with redis-cli sees and does."""
+def raw(redis_url: str) -> Iterator[Any]:
+    """A plain client: what a person with redis-cli sees and does. Any: redis-py types its replies as if awaited too."""
     client = redis.Redis.from_url(redis_url, decode_responses=True)
     yield client
     client.close()

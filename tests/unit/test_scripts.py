@@ -66,5 +66,5 @@ def test_script_takes_no_time_but_the_servers_and_scans_nothing(name: str) -> No
     "text", ["-- KEYS 2 a hash x", "-- KEYS ... a hash x\n-- KEYS 1 b hash x", "-- ARGV 1 a\n-- ARGV 1 b"]
 )
 def test_header_out_of_order_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="lua/x.lua"):
+    with pytest.raises(ValueError, match=r"lua/x\.lua"):
         read_header("x", text)

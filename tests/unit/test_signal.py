@@ -43,7 +43,7 @@ def test_payload_class_carries_its_signal_type() -> None:
 def test_payload_with_a_bad_type_name_is_refused_at_its_definition() -> None:
     with pytest.raises(BadTypeName, match="type of Wrong"):
 
-        class Wrong(Payload, type="ticket opened"):
+        class Wrong(Payload, type="ticket opened"):  # pyright: ignore[reportUnusedClass]
             pass
 
 
@@ -128,8 +128,9 @@ def test_limits_given_are_the_ones_applied() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {}, {"id": "x", "type": "a.b"}, {"id": "", "type": "a.b", "data": "1"}, {"id": "x", "type": "a", "data": b"\xff"},
-        {"id": b"\xff", "type": "a", "data": "1"}, {"id": "x", "type": "a", "data": "1", "hops": "many"},
+        {}, {"id": "x", "type": "a.b"}, {"id": "", "type": "a.b", "data": "1"},
+        {"id": "x", "type": "a", "data": b"\xff"}, {"id": b"\xff", "type": "a", "data": "1"},
+        {"id": "x", "type": "a", "data": "1", "hops": "many"},
     ],
 )  # fmt: skip
 def test_entry_that_nobody_of_ours_wrote_is_bad_input(fields: dict[str, Any]) -> None:
