@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from regrow_supervisor.errors import CorruptRecord
+from regrow_signals.errors import CorruptKey
 
 from regrow_signals import views
 from regrow_signals.calls import Command
@@ -96,7 +96,7 @@ def _readable(paths: list[str], records: list[Any]) -> list[tuple[str, Superviso
             continue
         try:
             found.append((path, from_fields(record)))
-        except CorruptRecord:
+        except CorruptKey:
             continue  # `regrow doctor` names it; the others are shown
     return found
 

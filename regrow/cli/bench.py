@@ -1,0 +1,55 @@
+"""``regrow bench``: recovery, throughput and latency, measured on this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from regrow.cli.output import json_option, print_json
+
+__all__ = ["bench_command"]
+
+
+@click.group("bench")
+def bench_command() -> None:
+    """Measure on this machine; each starts a system of its own in a throw-away folder."""
+
+
+@bench_command.command("recovery")
+@click.option("--kills", default=200, show_default=True, type=click.IntRange(1, 10_000))
+@json_option
+def recovery(kills: int, as_json: bool) -> None:
+    """A worker is killed: how long until its agent's next signal is committed?"""
+    from regrow.bench.recovery import measure_recovery  # starts a system; not needed by other commands
+
+    _show(measure_recovery(kills), as_json)
+
+
+@bench_command.command("throughput")
+@click.option("--signals", default=100_000, show_default=True, type=click.IntRange(100, 1_000_000))
+@click.option("--rounds", default=5, show_default=True, type=click.IntRange(1, 100))
+@json_option
+def throughput(signals: int, rounds: int, as_json: bool) -> None:
+    """How many durable transitions a second does one busy agent make?"""
+    from regrow.bench.throughput import measure_throughput  # starts a system; not needed by other commands
+
+    _show(measure_throughput(signals, rounds), as_json)
+
+
+@bench_command.command("latency")
+@click.option("--signals", default=1000, show_default=True, type=click.IntRange(10, 100_000))
+@json_option
+def latency(signals: int, as_json: bool) -> None:
+    """How long from send to committed, on an idle system?"""
+    from regrow.bench.latency import measure_latency  # starts a system; not needed by other commands
+
+    _show(measure_latency(signals), as_json)
+
+
+def _show(result: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(result)
+        return
+    for name, value in result.items():
+        click.echo(f"{name:<28} {value}")
