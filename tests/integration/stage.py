@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import redis
 
@@ -86,7 +86,14 @@ class Stage:
         return {name: int(value) for name, value in found.items()}
 
     def entries(self, key: str) -> list[dict[str, str]]:
-        return [fields for _, fields in self.raw.xrange(key)]  # type: ignore[union-attr]
+        return [fields for _, fields in self.items(key)]
+
+    def items(self, key: str, after: str = "-") -> list[tuple[str, dict[str, str]]]:
+        """Ids and fields of a stream's entries, from ``after`` on as XRANGE takes it."""
+        return cast("list[tuple[str, dict[str, str]]]", self.raw.xrange(key, after))
+
+    def ids(self, key: str, after: str = "-") -> list[str]:
+        return [entry for entry, _ in self.items(key, after)]
 
     def plan(
         self,
