@@ -1,4 +1,4 @@
-"""What lies in ``{ns}:exits``, read into values: pure, and total. Whatever cannot be read is ``Junk`` with its reason."""
+"""What lies in ``{ns}:exits``, read into values: pure and total. What cannot be read is ``Junk`` with its reason."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def read_entry(fields: Mapping[str, str | bytes]) -> Entry:
     texts: dict[str, str] = {}
     for name, value in fields.items():
         if isinstance(value, bytes) or not is_text(value) or not is_text(name):
-            return Junk(f"field {ascii(name):.80} is not UTF-8")
+            return Junk(f"field {name!a:.80} is not UTF-8")
         texts[name] = value
     try:
         return _READERS[texts.get("kind", "")](texts)

@@ -110,7 +110,8 @@ def _labels(text: str) -> frozenset[str]:
         pairs = cast("dict[str, Any]", value)
         return frozenset(pairs) | frozenset(f"{key}={item}" for key, item in pairs.items())
     if isinstance(value, list):
-        return frozenset(str(item).strip() for item in cast("list[Any]", value) if str(item).strip())
+        words = [str(item).strip() for item in value]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return frozenset(word for word in words if word)
     return frozenset({str(value)})
 
 

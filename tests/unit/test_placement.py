@@ -6,6 +6,7 @@ import json
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from regrow_supervisor.placement import NodeView, Wanted, node_from_record, place
 
 
@@ -61,7 +62,9 @@ def test_every_label_must_be_there() -> None:
     nodes = [node("a", labels=frozenset({"gpu"})), node("b", labels=frozenset({"gpu", "eu"}))]
 
     assert place([want(labels=frozenset({"gpu", "eu"}))], nodes, {"b": 9}).placed == {"s1": "b"}
-    assert place([want(labels=frozenset({"us"}))], nodes, {}).unplaced == {"s1": "no worker node with labels us"}
+    assert place([want(labels=frozenset({"us"}))], nodes, {}).unplaced == {
+        "s1": "no worker node with labels us"
+    }
 
 
 def test_a_quiet_node_is_the_last_resort() -> None:

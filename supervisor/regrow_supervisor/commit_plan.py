@@ -1,0 +1,290 @@
+"""A turn as the one step that Redis takes for it: pure."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+from regrow_signals.leadership import (
+    AgentUpdate,
+    DecisionCommit,
+    NodeOrder,
+    Register,
+    StartOrder,
+    SupervisorWrite,
+)
+from regrow_signals.nodes import ExitReport, exit_kind
+from regrow_supervisor.codec import changes, to_fields
+from regrow_supervisor.decide import SupervisorCrashed
+from regrow_supervisor.leader_view import LeaderView, changed_children
+from regrow_supervisor.orders import Kill, Report, Start, Stop
+from regrow_supervisor.requests import agents_of, answer_json
+from regrow_supervisor.states import ChildState, SupervisorState
+from regrow_supervisor.turn import Turn
+
+__all__ = ["Extras", "InitialState", "next_versions", "plan_commit", "registrations"]
+
+TREES_FIELD = "trees"
+"""Beside the codec's fields in a root's record: JSON list of the digests of its trees, the last one in force."""
+
+
+class InitialState(Protocol):
+    """How an agent's state begins: (type, init) -> (state as JSON, schema); ("", 0) lets its worker make it."""
+
+    def __call__(self, type_name: str, init: Mapping[str, Any]) -> tuple[str, int]: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Extras:
+    """What goes into the step besides the decision itself."""
+
+    exits_entry: str = ""
+    lost: Sequence[ExitReport] = ()
+    lost_nodes: Sequence[str] = ()
+    orders: Sequence[NodeOrder] = ()
+    replies: Sequence[tuple[str, str]] = ()
+    events: Sequence[Mapping[str, str]] = ()
+    counters: Mapping[str, int] = field(default_factory=dict[str, int])
+    register: Sequence[Register] = ()
+    trees: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    definitions: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    """(path, definition) of trees whose agents are all registered now."""
+
+
+def plan_commit(view: LeaderView, turn: Turn, extras: Extras, token: str) -> DecisionCommit:
+    """Everything that follows from one event, for ``commit_decision``. ``view`` is that from before the turn."""
+    restarts = _restarted(view, turn)
+    counters = Counter(extras.counters)
+    for path, child in restarts:
+        counters[f"restarts_total|supervisor={path}|reason={exit_kind(_last_reason(view, path, child))}"] += 1
+    for report in turn.reports:
+        if report.context in ("shutdown", "paused", "parked"):
+            counters[f"supervisor_{_COUNTED[report.context]}_total|supervisor={report.path}"] += 1
+    return DecisionCommit(
+        token=token,
+        exits_entry=extras.exits_entry,
+        supervisors=_supervisor_writes(view, turn, extras.trees),
+        register=tuple(extras.register),
+        starts=tuple(_start_order(placed.start, placed.node) for placed in turn.starts),
+        orders=(*(_stop_order(stop, node) for stop, node in turn.stops), *extras.orders),
+        agent_updates=[update for update in _agent_updates(view, turn) if update.agent not in view.corrupt],
+        lost=[report for report in extras.lost if report.agent not in view.corrupt],
+        lost_nodes=tuple(extras.lost_nodes),
+        replies=(*((reply.request, answer_json(reply)) for reply in turn.replies), *extras.replies),
+        events=(
+            *(event for report in turn.reports if (event := _event(report))),
+            *(_crash_event(crash) for crash in turn.crashes),
+            *extras.events,
+        ),
+        counters=dict(counters),
+        restarts=[child for _, child in restarts if child not in view.corrupt],
+    )
+
+
+_COUNTED = {"shutdown": "gave_up", "paused": "paused", "parked": "parked"}
+
+
+def registrations(
+    view: LeaderView,
+    turn: Turn,
+    initial: InitialState,
+    definitions: Sequence[tuple[str, Mapping[str, Any]]] = (),
+) -> list[Register]:
+    """Agents that come on record with this turn, those of whole ``definitions`` (path, definition) included.
+
+    An agent is registered before anything of it runs, so that signals to it are accepted while it waits for a node.
+    """
+    wanted: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    for path, definition in definitions:
+        for agent, of, child in agents_of(definition, path):
+            wanted[agent] = (of, child)
+    for path, state in turn.states.items():
+        for record in changed_children(view.states.get(path), state):
+            if not record.is_supervisor:
+                wanted[record.id] = (path, record.spec)
+    found: list[Register] = []
+    for agent, (path, spec) in wanted.items():
+        known = view.agents.get(agent)
+        if agent not in view.corrupt and (known is None or known.path != path):
+            found.append(_register(agent, path, spec, initial))
+    return found
+
+
+def _register(agent: str, path: str, spec: Mapping[str, Any], initial: InitialState) -> Register:
+    start = cast("Mapping[str, Any]", spec["start"])
+    init = cast("Mapping[str, Any]", start.get("init") or {})
+    type_name = str(start.get("type", ""))
+    state, schema = initial(type_name, init)
+    return Register(
+        agent=agent,
+        type=type_name,
+        supervisor=path,
+        init=json.dumps(init),
+        state=state,
+        schema=schema,
+        max_mailbox=int(start.get("max_mailbox", 10_000)),
+        max_attempts=int(start.get("max_attempts", 2)),
+        max_kills=int(start.get("max_kills", 10)),
+    )
+
+
+def _supervisor_writes(
+    view: LeaderView, turn: Turn, trees: Mapping[str, tuple[str, ...]]
+) -> tuple[SupervisorWrite, ...]:
+    writes: list[SupervisorWrite] = []
+    for path, state in turn.states.items():
+        old = view.states.get(path)
+        base = old.version if old is not None else 0
+        deleted: tuple[str, ...] = ()
+        if old is None:
+            fields = dict(to_fields(state))
+            base, junk = view.junk.get(path, (0, ()))
+            deleted = tuple(name for name in junk if name not in fields and name != "version")
+        else:
+            change = changes(old, state)
+            fields, deleted = dict(change.set), tuple(change.delete)
+        fields.pop("version", None)
+        if path in trees:
+            fields[TREES_FIELD] = json.dumps(trees[path])
+        if fields or deleted or old is None:
+            writes.append(
+                SupervisorWrite(path=path, base_version=base, set=fields, delete=deleted, remove=False)
+            )
+    for path in trees.keys() - turn.states.keys():
+        old = view.states.get(path)
+        if old is not None:
+            fields = {TREES_FIELD: json.dumps(trees[path])}
+            writes.append(
+                SupervisorWrite(path=path, base_version=old.version, set=fields, delete=(), remove=False)
+            )
+    for path in sorted(turn.removed & view.states.keys()):
+        base = view.states[path].version
+        writes.append(SupervisorWrite(path=path, base_version=base, set={}, delete=(), remove=True))
+    return tuple(writes)
+
+
+def _start_order(start: Start, node: str) -> StartOrder:
+    """What node and worker are told: every plain value of the child's ``start``; the rest is in the agent's record."""
+    fields = {
+        name: _plain(value)
+        for name, value in start.start.items()
+        if isinstance(value, (str, int, float, bool))
+    }
+    fields |= {
+        "order": "start",
+        "agent": start.child,
+        "incarnation": str(start.incarnation),
+        "supervisor": start.path,
+    }
+    return StartOrder(agent=start.child, incarnation=start.incarnation, node=node, fields=fields)
+
+
+def _plain(value: str | float | bool) -> str:
+    return ("1" if value else "0") if isinstance(value, bool) else str(value)
+
+
+def _stop_order(stop: Stop | Kill, node: str) -> NodeOrder:
+    fields = {
+        "order": "stop",
+        "agent": stop.child,
+        "incarnation": str(stop.incarnation),
+        "shutdown_ms": str(stop.shutdown_ms),
+    }
+    return NodeOrder(node=node, fields=fields)
+
+
+def _agent_updates(view: LeaderView, turn: Turn) -> list[AgentUpdate]:
+    """The status that people see follows the decision; starting is written by the order, running by the claim."""
+    updates: list[AgentUpdate] = []
+    for path, state in turn.states.items():
+        before = view.states.get(path)
+        for child in changed_children(before, state):
+            if child.is_supervisor or child.status in ("starting", "running"):
+                continue
+            old = before.children.get(child.id) if before is not None else None
+            if old is not None and (old.status, old.held) == (child.status, child.held):
+                continue
+            stopping = child.status == "stopping"
+            updates.append(
+                AgentUpdate(
+                    agent=child.id,
+                    fields={"status": _status(child)},
+                    incarnation=child.incarnation if stopping else None,
+                )
+            )
+        if before is not None:
+            gone = before.children.keys() - state.children.keys()
+            updates += [
+                _forgotten(before.children[id_])
+                for id_ in sorted(gone)
+                if not before.children[id_].is_supervisor
+            ]
+    for path in sorted(turn.removed & view.states.keys()):
+        children = view.states[path].children.values()
+        updates += [_forgotten(child) for child in children if not child.is_supervisor]
+    return updates
+
+
+def _status(child: ChildState) -> str:
+    return "held" if child.held and child.status in ("stopped", "waiting") else child.status
+
+
+def _forgotten(child: ChildState) -> AgentUpdate:
+    """Off its supervisor's record; the agent itself stays registered until it is deleted."""
+    return AgentUpdate(agent=child.id, fields={"status": "stopped"}, incarnation=None)
+
+
+def _restarted(view: LeaderView, turn: Turn) -> list[tuple[str, str]]:
+    """(path, agent) of each successful restart by a supervisor."""
+    found: list[tuple[str, str]] = []
+    for path, state in turn.states.items():
+        before = view.states.get(path)
+        if before is None:
+            continue
+        for child in changed_children(before, state):
+            old = before.children.get(child.id)
+            if old is not None and not child.is_supervisor and child.restarts > old.restarts:
+                found.append((path, child.id))
+    return found
+
+
+def _last_reason(view: LeaderView, path: str, child: str) -> str:
+    return view.states[path].children[child].reason
+
+
+_OWN_LIFE = frozenset({"started", "exited", "start_failed", "declined", "paused"})
+
+
+def _event(report: Report) -> dict[str, str] | None:
+    """A report as an entry of ``{ns}:events``; an agent's start is written by its claim already."""
+    if report.context == "progress":
+        return None
+    own = not report.child and report.context in _OWN_LIFE
+    event = {"event": f"supervisor_{report.context}" if own else report.context, "supervisor": report.path}
+    if report.child:
+        event["agent"] = report.child
+    if report.incarnation:
+        event["incarnation"] = str(report.incarnation)
+    if report.reason:
+        event["reason"] = report.reason[:500]
+    if report.count:
+        event["detail"] = f"{report.count} children"
+    return event
+
+
+def _crash_event(crash: SupervisorCrashed) -> dict[str, str]:
+    return {"event": "supervisor_crashed", "supervisor": crash.path, "reason": str(crash.cause)[:300]}
+
+
+def next_versions(
+    view: LeaderView, turn: Turn, writes: Sequence[SupervisorWrite]
+) -> dict[str, SupervisorState]:
+    """The turn's records with the versions that the step gave them."""
+    bases = {write.path: write.base_version + 1 for write in writes if not write.remove}
+    for path, state in turn.states.items():
+        old = view.states.get(path)
+        state.version = bases.get(path, old.version if old is not None else 0)
+    return turn.states

@@ -1,0 +1,130 @@
+"""What the leader holds in memory: a copy of the supervisors' records, and where each agent lives. No I/O.
+
+It is true as long as we lead, for only the leader writes it; after any doubt it is thrown away and loaded again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from regrow_supervisor.placement import NodeView
+from regrow_supervisor.states import ChildState, SupervisorState
+
+__all__ = ["UNUSABLE", "AgentView", "LeaderView", "changed_children"]
+
+UNUSABLE: Final = "unusable"
+"""Status, in this view alone, of a node whose order stream holds the wrong type."""
+
+
+@dataclass(slots=True)
+class AgentView:
+    """A registered agent: its supervisor, and the node of its current life (empty: none)."""
+
+    path: str
+    incarnation: int = 0
+    node: str = ""
+    schema: int = 0
+
+
+@dataclass(slots=True)
+class LeaderView:
+    """Supervisors by path, agents and nodes by id; ``load`` counts the agents of each node."""
+
+    states: dict[str, SupervisorState] = field(default_factory=dict[str, SupervisorState])
+    agents: dict[str, AgentView] = field(default_factory=dict[str, AgentView])
+    nodes: dict[str, NodeView] = field(default_factory=dict[str, NodeView])
+    trees: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Root's path -> digests of the trees that were seen, the last one in force."""
+
+    load: Counter[str] = field(default_factory=Counter[str])
+    unreadable: dict[str, str] = field(default_factory=dict[str, str])
+    """Paths whose record cannot be read, with the reason."""
+
+    junk: dict[str, tuple[int, tuple[str, ...]]] = field(
+        default_factory=dict[str, tuple[int, tuple[str, ...]]]
+    )
+    """Of those: the version and the fields' names, where there are any, so that the branch can be written anew."""
+
+    corrupt: set[str] = field(default_factory=set[str])
+    """Agents whose key holds the wrong type: nothing is written to them, and nothing starts them."""
+
+    def child_of(self, agent: str) -> tuple[str, ChildState] | None:
+        """The supervisor's path and the child's record, if a supervisor has it."""
+        known = self.agents.get(agent)
+        if known is None:
+            return None
+        state = self.states.get(known.path)
+        child = state.children.get(agent) if state is not None else None
+        return None if child is None or child.is_supervisor else (known.path, child)
+
+    def living(self) -> Iterator[tuple[str, ChildState, AgentView]]:
+        """Every agent of which a process may exist, with its supervisor's path."""
+        for agent, known in self.agents.items():
+            if not known.node:
+                continue
+            found = self.child_of(agent)
+            if found is not None and found[1].alive and found[1].incarnation == known.incarnation:
+                yield found[0], found[1], known
+
+    def agents_on(self, node: str) -> list[tuple[str, ChildState, AgentView]]:
+        """The living agents of one node, in the order of the tree's records."""
+        return [life for life in self.living() if life[2].node == node]
+
+    def reachable(self, node: str) -> bool:
+        """Whether an order can be written for this node."""
+        known = self.nodes.get(node)
+        return known is not None and known.status != UNUSABLE
+
+    def expected_nodes(self) -> set[str]:
+        """Nodes that must beat: all that are known, and all that an agent is said to live on."""
+        return set(self.nodes) | {node for node, agents in self.load.items() if agents > 0}
+
+    def settle(self, agent: str, node: str, incarnation: int, path: str) -> None:
+        """A life was ordered on a node."""
+        known = self.agents.setdefault(agent, AgentView(path))
+        self.leave(agent)
+        known.path, known.node, known.incarnation = path, node, incarnation
+        self.load[node] += 1
+
+    def leave(self, agent: str) -> None:
+        """The agent's life is over: it counts for no node."""
+        known = self.agents.get(agent)
+        if known is not None and known.node:
+            self.load[known.node] -= 1
+            known.node = ""
+
+    def take_over(self, changed: Mapping[str, SupervisorState], removed: Iterable[str]) -> None:
+        """The records of a committed decision."""
+        for path in removed:
+            self.states.pop(path, None)
+            self.unreadable.pop(path, None)
+            self.junk.pop(path, None)
+        for path, state in changed.items():
+            before = self.states.get(path)
+            self.states[path] = state
+            self.unreadable.pop(path, None)
+            self.junk.pop(path, None)
+            for child in changed_children(before, state):
+                if not child.is_supervisor and not child.alive:
+                    self.leave(child.id)
+            if before is not None:
+                for gone in before.children.keys() - state.children.keys():
+                    self.leave(gone)
+
+    def drop_node(self, node: str) -> None:
+        self.nodes.pop(node, None)
+        for known in self.agents.values():
+            if known.node == node:
+                known.node = ""
+        self.load.pop(node, None)
+
+
+def changed_children(before: SupervisorState | None, after: SupervisorState) -> list[ChildState]:
+    """The children whose record is another one than before; records are never changed in place."""
+    if before is None:
+        return list(after.children.values())
+    old = before.children
+    return [child for child in after.children.values() if old.get(child.id) is not child]

@@ -1,0 +1,181 @@
+"""Everything that a leader must know, read from Redis: at a takeover, and after any doubt.
+
+A record that cannot be read is noted with its reason and left as it is: it never stops the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, cast
+
+from regrow_signals.calls import Command
+from regrow_signals.connection import Connection
+from regrow_signals.errors import RegrowError
+from regrow_signals.keys import Keys
+from regrow_signals.replies import pairs
+from regrow_supervisor.codec import from_fields
+from regrow_supervisor.commit_plan import TREES_FIELD
+from regrow_supervisor.events import Event, Exited, KillSupervisor
+from regrow_supervisor.leader_view import AgentView, LeaderView
+from regrow_supervisor.placement import node_from_record
+
+__all__ = ["doubts", "load_agents", "load_nodes", "load_view", "run_id_command"]
+
+_AT_ONCE: Final = 500
+_AGENT_FIELDS: Final = ("supervisor", "incarnation", "node", "schema")
+
+
+def load_view(connection: Connection, keys: Keys) -> LeaderView:
+    """The whole view; raises a StoreError when Redis cannot be asked."""
+    view = LeaderView()
+    paths = sorted(connection.command(Command(("SMEMBERS", keys.supervisors), _texts)))
+    for path, record in _records(connection, paths, [keys.supervisor(path) for path in paths]):
+        _take_supervisor(view, path, record)
+    load_nodes(connection, keys, view)
+    load_agents(connection, keys, view, connection.command(Command(("ZRANGE", keys.agents, 0, -1), _texts)))
+    for agent, known in view.agents.items():
+        found = view.child_of(agent)
+        if found is not None and not found[1].alive and found[1].incarnation < known.incarnation:
+            # A number is never used twice, whatever was done to the supervisor's record.
+            view.states[found[0]].children[agent] = found[1].but(incarnation=known.incarnation)
+        if found is None or not found[1].alive or found[1].incarnation != known.incarnation:
+            known.node = ""
+        elif known.node:
+            view.load[known.node] += 1
+    return view
+
+
+def load_nodes(
+    connection: Connection, keys: Keys, view: LeaderView, nodes: Sequence[str] | None = None
+) -> None:
+    """The records of ``nodes`` (None: of all); one that is gone leaves the view."""
+    if nodes is None:
+        nodes = connection.command(Command(("ZRANGE", keys.nodes, 0, -1), _texts))
+    for node, record in _records(connection, nodes, [keys.node(node) for node in nodes]):
+        if isinstance(record, dict) and record:
+            view.nodes[node] = node_from_record(node, record)
+        else:
+            view.nodes.pop(node, None)
+
+
+def load_agents(connection: Connection, keys: Keys, view: LeaderView, agents: Sequence[str]) -> None:
+    """Where these agents stand; one that is not registered, or unreadable, is left out."""
+    for some in _chunks(agents):
+        commands = [Command(("HMGET", keys.agent(agent), *_AGENT_FIELDS), _maybe_texts) for agent in some]
+        for agent, answer in zip(some, connection.pipeline(commands), strict=True):
+            if isinstance(answer, RegrowError):
+                continue
+            path, incarnation, node, schema = cast("list[str | None]", answer)
+            if incarnation is None or not incarnation.isdigit():
+                continue
+            view.agents[agent] = AgentView(
+                path=path or "",
+                incarnation=int(incarnation),
+                node=node or "",
+                schema=int(schema) if schema and schema.isdigit() else 0,
+            )
+
+
+def doubts(view: LeaderView) -> list[Event]:
+    """What must be mended after a load: branches without a readable record, lives that Redis knows nothing of."""
+    found: list[Event] = []
+    for path, why in sorted(view.unreadable.items()):
+        parent = path.rpartition("/")[0]
+        if parent in view.states:
+            found.append(_end_of_branch(view, path, why))
+    for path, state in sorted(view.states.items()):
+        for child in state.children.values():
+            if child.is_supervisor or not child.alive:
+                continue
+            known = view.agents.get(child.id)
+            if known is not None and known.path == path and known.incarnation > child.incarnation:
+                why = f"agent {child.id} is at incarnation {known.incarnation}, on record is {child.incarnation}"
+                found.append(_end_of_branch(view, path, why))
+                break
+            if known is None or known.incarnation != child.incarnation or known.path != path:
+                found.append(
+                    Exited(
+                        path=path, child=child.id, incarnation=child.incarnation, reason="lost", charged=False
+                    )
+                )
+    return found
+
+
+def _end_of_branch(view: LeaderView, path: str, why: str) -> KillSupervisor:
+    """The supervisor crashed; with the last incarnation of each agent of its branch."""
+    numbers = {
+        agent: known.incarnation
+        for agent, known in view.agents.items()
+        if known.path == path or known.path.startswith(f"{path}/")
+    }
+    return KillSupervisor(path=path, reason=f"corrupt_record:{why}"[:300], incarnations=numbers)
+
+
+def run_id_command() -> Command[str]:
+    """Names the server's life: another one means that it was restarted, or is another server."""
+    return Command(("INFO", "server"), _run_id)
+
+
+def _take_supervisor(view: LeaderView, path: str, record: dict[str, str] | RegrowError) -> None:
+    if isinstance(record, RegrowError):
+        view.unreadable[path] = str(record)
+        return
+    if not record:
+        view.unreadable[path] = "the record is gone"
+        return
+    try:
+        state = from_fields(record)
+        state.version = int(record.get("version", "0"))
+        trees = cast("list[Any]", json.loads(record.get(TREES_FIELD, "[]")))
+        digests = tuple(str(digest) for digest in trees)
+    except (RegrowError, ValueError, TypeError, LookupError, AttributeError) as error:
+        view.unreadable[path] = f"{type(error).__name__}: {error}"[:300]
+        version = record.get("version", "0")
+        if version.isascii() and version.isdigit():
+            view.junk[path] = (int(version), tuple(record))
+        return
+    if state.path != path:
+        view.unreadable[path] = f"the record says path={state.path!r:.80}"
+        return
+    view.states[path] = state
+    if digests:
+        view.trees[path] = digests
+
+
+def _records(
+    connection: Connection, names: Sequence[str], keys: Sequence[str]
+) -> Iterator[tuple[str, dict[str, str] | RegrowError]]:
+    pairs_of_both = list(zip(names, keys, strict=True))
+    for some in _chunks(pairs_of_both):
+        answers = connection.pipeline([Command(("HGETALL", key), _record) for _, key in some])
+        for (name, _), answer in zip(some, answers, strict=True):
+            yield name, answer
+
+
+def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(items), _AT_ONCE):
+        yield items[start : start + _AT_ONCE]
+
+
+def _texts(reply: Any) -> list[str]:
+    return [_text(item) for item in cast("list[Any]", reply)]
+
+
+def _maybe_texts(reply: Any) -> list[str | None]:
+    return [None if item is None else _text(item) for item in cast("list[Any]", reply)]
+
+
+def _record(reply: Any) -> dict[str, str]:
+    return pairs(_texts(reply))
+
+
+def _text(item: Any) -> str:
+    return item.decode("utf-8", "surrogateescape") if isinstance(item, bytes) else str(item)
+
+
+def _run_id(reply: Any) -> str:
+    for line in _text(reply).splitlines():
+        if line.startswith("run_id:"):
+            return line.removeprefix("run_id:")
+    return ""

@@ -1,0 +1,411 @@
+"""One reign: what the leader does from its takeover until it steps down.
+
+1. Load everything, and mend what cannot be right. 2. Look at the beats; lost nodes, lost agents, late starts.
+3. Tick what is due. 4. Read ``{ns}:exits``: one entry, one decision, one commit, which deletes the entry.
+
+Every commit is fenced by the reign's token: ``NotLeader`` ends the reign. A commit whose fate is unknown, or that met
+a conflict, makes the view doubtful: the caller lets ``load`` read everything again, and the entry, if it is still
+there, is decided again. So one death leads to one restart.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from regrow_signals import effect_store, leadership
+from regrow_signals.calls import Command
+from regrow_signals.connection import Connection
+from regrow_signals.errors import Conflict, CorruptKey, Refused, StoreError
+from regrow_signals.keys import Keys
+from regrow_signals.leadership import NodeOrder
+from regrow_signals.limits import Limits
+from regrow_signals.nodes import Charge, ExitReport
+from regrow_supervisor.beats import Beats
+from regrow_supervisor.commit_plan import Extras, InitialState, next_versions, plan_commit, registrations
+from regrow_supervisor.entries import (
+    AgentExited,
+    AgentStarted,
+    Entry,
+    Junk,
+    NodeChanged,
+    RequestMade,
+    read_entry,
+)
+from regrow_supervisor.events import Batch, Event, Exited, NodeAvailable, Started, StartFailed, Tick
+from regrow_supervisor.inbox import next_due
+from regrow_supervisor.leader import Lease
+from regrow_supervisor.leader_view import UNUSABLE, AgentView, LeaderView
+from regrow_supervisor.loading import doubts, load_agents, load_nodes, load_view
+from regrow_supervisor.requests import BadRequest, mentioned_agents, read_request
+from regrow_supervisor.states import SupervisorState
+from regrow_supervisor.stored_tree import change_tree
+from regrow_supervisor.turn import Turn, take_turn
+from regrow_supervisor.watchdog_settings import WatchdogSettings
+from regrow_workers import log
+
+__all__ = ["Reign"]
+
+_LOG = logging.getLogger(__name__)
+_FAILED_STARTS: Final = ("start_failed", "start_timeout")
+EntryFields = Mapping[str, str | bytes]
+
+
+class Reign:
+    """The leader's work. No wait here but the one in ``take_entries``."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        keys: Keys,
+        lease: Lease,
+        *,
+        limits: Limits,
+        settings: WatchdogSettings,
+        initial: InitialState,
+        clock: Callable[[], float],
+    ) -> None:
+        self._connection = connection
+        self._keys = keys
+        self._lease = lease
+        self._limits = limits
+        self._settings = settings
+        self._initial = initial
+        self._clock = clock
+        self._beats = Beats(keys, settings)
+        self._poll_at = 0.0
+        self._after = "0"
+        self.view = LeaderView()
+        self.counts: Counter[str] = Counter()
+
+    def load(self) -> None:
+        """Read everything anew and mend it; everybody gets a full timeout."""
+        self.view = load_view(self._connection, self._keys)
+        self._after = "0"
+        self._beats.restart()
+        self.poll()
+        for path, why in self.view.unreadable.items():
+            log.event(_LOG, "supervisor_unreadable", level=logging.ERROR, supervisor=path, reason=why)
+        for event in doubts(self.view):
+            try:
+                self._commit(event, Extras())
+            except (Conflict, CorruptKey) as error:
+                log.event(_LOG, "not_mended", level=logging.ERROR, reason=str(error))
+
+    def doubt(self) -> None:
+        """The store did not answer."""
+        self._beats.failed()
+
+    def note(self, event: str, **fields: str) -> None:
+        """Write a life event of our own."""
+        self._commit(None, Extras(events=[{"event": event, **fields}]))
+
+    def work(self, block_ms: int | None) -> None:
+        """One round: beats when due, ticks when due, then the entries that are there or come within ``block_ms``."""
+        if self._clock() >= self._poll_at:
+            self.poll()
+        due = next_due(self.view.states)
+        now_ms = self._beats.store_ms(self._clock())
+        if due is not None and due <= now_ms:
+            self.counts["ticks"] += 1
+            self._commit(Tick(), Extras())
+            due = next_due(self.view.states)
+        if block_ms is not None:
+            until_poll = int((self._poll_at - self._clock()) * 1000)
+            until_due = block_ms if due is None else due - self._beats.store_ms(self._clock())
+            block_ms = min(block_ms, until_poll, until_due)
+            if block_ms < 1:
+                block_ms = None
+        self._take_entries(block_ms)
+
+    def poll(self) -> None:
+        """Renew, look, and carry out the verdicts."""
+        now = self._clock()
+        late = self._beats.poll(self._connection, self.view, self._lease, now)
+        self._poll_at = now + self._settings.poll_ms / 1000
+        if late.strangers:
+            load_nodes(self._connection, self._keys, self.view, late.strangers)
+            if any(node in self.view.nodes for node in late.strangers):
+                self._commit(NodeAvailable(), Extras())
+        if late.nodes:
+            self._lose_nodes(late.nodes)
+        for agent, incarnation in late.starts:
+            self._fail_start(agent, incarnation)
+        for agent, incarnation in late.agents:
+            self._lose_agent(agent, incarnation)
+
+    # Entries.
+
+    def _take_entries(self, block_ms: int | None) -> None:
+        entries = self._connection.read_stream(
+            self._keys.exits, self._after, count=self._settings.entries_at_once, block_ms=block_ms
+        )
+        for entry, fields in entries:
+            # Decided one by one: with many waiting the lease must be kept alive between them.
+            if self._clock() >= self._poll_at:
+                self.poll()
+            self._take_entry(entry, fields)
+            self._after = entry
+            self.counts["entries"] += 1
+
+    def _take_entry(self, entry: str, fields: EntryFields) -> None:
+        """Decide one entry. Whatever is wrong with one never stops the rest: its death is found by the verdicts."""
+        read = read_entry(fields)
+        try:
+            self._handle(entry, read)
+        except CorruptKey as error:
+            self._drop(entry, str(error), _internal_answer(read, str(error)))
+        except (StoreError, Refused):
+            raise
+        except Exception as error:  # noqa: BLE001  a defect of ours must cost this entry, not the watchdog
+            _LOG.exception("entry_failed")
+            self._drop(
+                entry, f"{type(error).__name__}: {error}", _internal_answer(read, "see the watchdog's log")
+            )
+            self.load()
+
+    def _handle(self, entry: str, read: Entry) -> None:
+        match read:
+            case AgentStarted():
+                self._on_started(entry, read)
+            case AgentExited():
+                self._on_exited(entry, read)
+            case NodeChanged():
+                self._on_node(entry, read)
+            case RequestMade():
+                self._on_request(entry, read)
+            case Junk(why, request):
+                answer = BadRequest("bad_request", why).json()
+                self._drop(entry, why, [(request, answer)] if request else [])
+
+    def _on_started(self, entry: str, read: AgentStarted) -> None:
+        found = self.view.child_of(read.agent)
+        if found is None:
+            kill = _kill_order(read.node, read.agent, read.incarnation, "superseded")
+            orders = [kill] if self.view.reachable(read.node) else []
+            self._commit(None, Extras(exits_entry=entry, orders=orders))
+            return
+        event = Started(path=found[0], child=read.agent, incarnation=read.incarnation)
+        self._commit(event, Extras(exits_entry=entry))
+
+    def _on_exited(self, entry: str, read: AgentExited) -> None:
+        found = self.view.child_of(read.agent)
+        event: Event | None = None
+        if found is not None:
+            event = _end_of_life(found[0], read)
+        self._commit(event, Extras(exits_entry=entry))
+
+    def _on_node(self, entry: str, read: NodeChanged) -> None:
+        view, node = self.view, read.node
+        if read.event == "left":
+            self._lose_nodes([node], entry=entry)
+            return
+        load_nodes(self._connection, self._keys, view, [node])
+        joined = read.event == "joined" and node in view.nodes and view.nodes[node].kind == "worker"
+        self._commit(NodeAvailable() if joined else None, Extras(exits_entry=entry))
+
+    def _on_request(self, entry: str, read: RequestMade) -> None:
+        extras = Extras(exits_entry=entry)
+        unknown = [agent for agent in mentioned_agents(read) if agent not in self.view.agents]
+        if unknown:
+            load_agents(self._connection, self._keys, self.view, unknown)
+        try:
+            asked = read_request(self.view, read)
+            if asked.tree is not None:
+                change = change_tree(self.view, asked.tree)
+                extras.trees = {asked.tree.name: change.trees}
+                extras.replies = [(read.request, json.dumps({"ok": change.said}))]
+                for line in change.said:
+                    log.event(_LOG, "tree", detail=line)
+                extras.definitions = [(asked.tree.name, asked.tree.definition)] if change.event else []
+                self._commit(change.event, extras, adopted=change.adopted)
+                return
+            if asked.kill:
+                extras.orders = [self._operators_kill(asked.kill)]
+                number = self.view.agents[asked.kill].incarnation
+                answer = json.dumps({"ok": {"agent": asked.kill, "incarnation": number}})
+                extras.replies = [(read.request, answer)]
+        except BadRequest as refused:
+            extras.replies = [(read.request, refused.json())]
+            asked = None
+        self._commit(asked.event if asked is not None else None, extras)
+
+    def _operators_kill(self, agent: str) -> NodeOrder:
+        known = self.view.agents.get(agent)
+        if known is None or not self.view.reachable(known.node):
+            raise BadRequest("not_running", f"agent {agent} is on no node now")
+        return _kill_order(known.node, agent, known.incarnation, "operator")
+
+    def _drop(self, entry: str, why: str, replies: list[tuple[str, str]]) -> None:
+        """Junk: told, answered where somebody waits, removed."""
+        log.event(_LOG, "entry_ignored", level=logging.WARNING, entry=entry, reason=why)
+        event = {"event": "entry_ignored", "reason": why[:300], "detail": entry}
+        self.counts["junk"] += 1
+        self._commit(None, Extras(exits_entry=entry, events=[event], replies=replies))
+
+    # Verdicts.
+
+    def _lose_nodes(self, nodes: list[str], *, entry: str = "") -> None:
+        """These nodes are gone, by our verdict or by their own word: their agents' lives are over, uncharged.
+
+        Their effects are given back first: done twice it is harmless, left out it would never be made up for.
+        """
+        for node in nodes:
+            self._connection.call(effect_store.abandon(self._keys, node, None))
+        lives = [life for node in nodes for life in self.view.agents_on(node)]
+        exits: list[Event] = []
+        reports: list[ExitReport] = []
+        for path, child, known in lives:
+            exits.append(
+                Exited(
+                    path=path,
+                    child=child.id,
+                    incarnation=child.incarnation,
+                    reason="node_lost",
+                    charged=False,
+                )
+            )
+            reports.append(_lost_report(known.node, child.id, child.incarnation, "node_lost", "kill"))
+        for node in nodes:
+            self.view.drop_node(node)
+            if not entry:
+                log.event(_LOG, "node_lost", level=logging.WARNING, node=node)
+        self.counts["lost_nodes"] += 0 if entry else len(nodes)
+        event = Batch(events=tuple(exits)) if exits else None
+        self._commit(event, Extras(exits_entry=entry, lost=reports, lost_nodes=nodes))
+
+    def _fail_start(self, agent: str, incarnation: int) -> None:
+        found, known = self.view.child_of(agent), self.view.agents.get(agent)
+        if found is None or known is None or found[1].incarnation != incarnation:
+            return
+        self.counts["late_starts"] += 1
+        event = StartFailed(path=found[0], child=agent, incarnation=incarnation, reason="start_timeout")
+        extras = Extras(lost=[_lost_report(known.node, agent, incarnation, "start_timeout", "none")])
+        if self.view.reachable(known.node):
+            extras.orders = [_kill_order(known.node, agent, incarnation, "start_timeout")]
+        self._commit(event, extras)
+
+    def _lose_agent(self, agent: str, incarnation: int) -> None:
+        """It does not beat though its node does: nobody will ever report its end."""
+        found, known = self.view.child_of(agent), self.view.agents.get(agent)
+        if found is None or known is None or found[1].incarnation != incarnation:
+            return
+        self.counts["lost_agents"] += 1
+        log.event(_LOG, "agent_lost", level=logging.WARNING, agent=agent, incarnation=incarnation)
+        event = Exited(path=found[0], child=agent, incarnation=incarnation, reason="lost", charged=False)
+        extras = Extras(lost=[_lost_report(known.node, agent, incarnation, "lost", "none")])
+        if self.view.reachable(known.node):
+            extras.orders = [_kill_order(known.node, agent, incarnation, "superseded")]
+        self._commit(event, extras)
+
+    # The step.
+
+    def _commit(
+        self, event: Event | None, extras: Extras, *, adopted: Mapping[str, SupervisorState] | None = None
+    ) -> None:
+        """Decide ``event`` and commit all that follows, or raise and leave the view doubtful.
+
+        Agents and nodes whose key holds the wrong type are left out, and it is decided again without them.
+        """
+        try:
+            self._commit_once(event, extras, adopted)
+        except CorruptKey as error:
+            if not self._set_corrupt_aside():
+                raise
+            log.event(_LOG, "corrupt_key", level=logging.ERROR, reason=str(error))
+            self._commit_once(event, extras, adopted)
+
+    def _set_corrupt_aside(self) -> bool:
+        """Look at the keys of all agents and nodes; whether another one of the wrong type was found."""
+        view, keys = self.view, self._keys
+        agents = [(agent, keys.agent(agent)) for agent in view.agents if agent not in view.corrupt]
+        nodes = [(node, keys.control(node)) for node in view.nodes if view.reachable(node)]
+        kinds = self._connection.pipeline([Command(("TYPE", key), str) for _, key in (*agents, *nodes)])
+        bad_agents = [
+            agent for (agent, _), kind in zip(agents, kinds, strict=False) if kind not in ("hash", "none")
+        ]
+        bad_nodes = [
+            node
+            for (node, _), kind in zip(nodes, kinds[len(agents) :], strict=True)
+            if kind not in ("stream", "none")
+        ]
+        view.corrupt.update(bad_agents)
+        for node in bad_nodes:
+            view.nodes[node] = replace(view.nodes[node], status=UNUSABLE)
+        return bool(bad_agents or bad_nodes)
+
+    def _commit_once(
+        self, event: Event | None, extras: Extras, adopted: Mapping[str, SupervisorState] | None
+    ) -> None:
+        view = self.view
+        now_ms = self._beats.store_ms(self._clock())
+        turn = take_turn(view, event, now_ms, adopted=adopted)
+        for crash in turn.crashes:
+            log.event(
+                _LOG,
+                "supervisor_crashed",
+                level=logging.ERROR,
+                supervisor=crash.path,
+                reason=str(crash.cause),
+            )
+        extras.register = registrations(view, turn, self._initial, extras.definitions)
+        if event is not None and not _worth_a_step(turn, extras):
+            return
+        commit = plan_commit(view, turn, extras, self._lease.token)
+        self._connection.call(leadership.commit_decision(self._keys, self._limits, commit))
+        self.counts["commits"] += 1
+        self.counts["starts"] += len(turn.starts)
+        for new in extras.register:
+            known = view.agents.setdefault(new.agent, AgentView(new.supervisor))
+            known.path = new.supervisor
+        for placed in turn.starts:
+            view.settle(placed.start.child, placed.node, placed.start.incarnation, placed.start.path)
+        view.take_over(next_versions(view, turn, commit.supervisors), turn.removed)
+        view.trees.update(extras.trees)
+
+
+def _worth_a_step(turn: Turn, extras: Extras) -> bool:
+    """Whether anything is to be written; a Tick or NodeAvailable often changes nothing."""
+    decided = turn.states or turn.removed or turn.starts or turn.stops or turn.replies or turn.reports
+    given = extras.exits_entry or extras.lost or extras.lost_nodes or extras.orders or extras.replies
+    return bool(decided or given or extras.events or extras.register or extras.trees)
+
+
+def _internal_answer(read: Entry, why: str) -> list[tuple[str, str]]:
+    if not isinstance(read, RequestMade):
+        return []
+    return [(read.request, BadRequest("failed", f"the request could not be carried out: {why}").json())]
+
+
+def _end_of_life(path: str, read: AgentExited) -> Event:
+    if read.reason.startswith(_FAILED_STARTS):
+        return StartFailed(path=path, child=read.agent, incarnation=read.incarnation, reason=read.reason)
+    return Exited(
+        path=path,
+        child=read.agent,
+        incarnation=read.incarnation,
+        reason=read.reason,
+        charged=read.charged,
+    )
+
+
+def _lost_report(node: str, agent: str, incarnation: int, reason: str, charge: Charge) -> ExitReport:
+    return ExitReport(
+        node=node,
+        agent=agent,
+        incarnation=incarnation,
+        reason=reason,
+        charge=charge,
+        charged=False,
+        error="",
+        in_hand="",
+    )
+
+
+def _kill_order(node: str, agent: str, incarnation: int, reason: str) -> NodeOrder:
+    fields = {"order": "kill", "agent": agent, "incarnation": str(incarnation), "reason": reason}
+    return NodeOrder(node=node, fields=fields)

@@ -1,0 +1,241 @@
+"""What a request asks for: a value that the watchdog carries out, or an answer at once. Pure; a bad one is answered.
+
+Fields of a request: ``op``, and as the op needs ``path`` (a supervisor), ``child``, ``target`` (an agent's id or a
+supervisor's path; hold, unhold, revive, kill, restart take it instead of path and child), ``spec`` (a child's stored
+form, JSON), ``definition`` (a tree's, JSON) with ``name``, ``reason``, ``force``.
+
+An answer is JSON: ``{"ok": value}`` or ``{"error": code, "message": text}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from regrow_signals.errors import BadInput
+from regrow_signals.ids import check_id
+from regrow_supervisor import events
+from regrow_supervisor.entries import RequestMade
+from regrow_supervisor.leader_view import LeaderView
+from regrow_supervisor.orders import Reply
+
+__all__ = ["Asked", "BadRequest", "TreeAsked", "agents_of", "answer_json", "mentioned_agents", "read_request"]
+
+_MAX_SPEC_CHARS: Final = 1 << 20
+
+
+class BadRequest(Exception):
+    """Refused: ``code`` for programs, the message for people. Nothing was changed."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    def json(self) -> str:
+        return json.dumps({"error": self.code, "message": str(self)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeAsked:
+    """A tree is handed in: see stored_tree.py."""
+
+    name: str
+    definition: Mapping[str, Any]
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Exactly one of ``event`` (its reply comes out of the decision), ``tree``, or ``kill`` (answered at once)."""
+
+    event: events.Event | None = None
+    tree: TreeAsked | None = None
+    kill: str = ""
+    """An agent: its current life is ended by its node, reason ``operator``."""
+
+
+def read_request(view: LeaderView, made: RequestMade) -> Asked:
+    """The request as a value; ``BadRequest`` says what is wrong with it."""
+    reader = _READERS.get(made.op)
+    if reader is None:
+        raise BadRequest("unknown_op", f"no request {made.op!r:.80}; there are {', '.join(sorted(_READERS))}")
+    return reader(view, made)
+
+
+def answer_json(reply: Reply) -> str:
+    """A decision's reply as the caller reads it."""
+    if reply.ok:
+        return json.dumps({"ok": reply.value})
+    return json.dumps({"error": reply.error, "message": reply.detail or reply.error.replace("_", " ")})
+
+
+def agents_of(definition: Mapping[str, Any], path: str) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """Every agent of a supervisor's definition: its id, its supervisor's path, its child's stored form."""
+    found: list[tuple[str, str, Mapping[str, Any]]] = []
+    for child in cast("list[Mapping[str, Any]]", definition.get("children", [])):
+        id_ = str(child.get("id", ""))
+        if "supervisor" in child:
+            found += agents_of(child["supervisor"], f"{path}/{id_}")
+        else:
+            found.append((id_, path, child))
+    return found
+
+
+def mentioned_agents(made: RequestMade) -> list[str]:
+    """Agents that a request would bring on record: what Redis knows of them must be known before it is decided."""
+    try:
+        if made.op == "tree":
+            return [agent for agent, _, _ in agents_of(_json_object(made, "definition"), "")]
+        if made.op == "start_child":
+            return [agent for agent, _, _ in agents_of({"children": [_json_object(made, "spec")]}, "")]
+    except (BadRequest, AttributeError, TypeError):
+        return []  # what is wrong with it is said when it is read
+    return []
+
+
+def _start_child(view: LeaderView, made: RequestMade) -> Asked:
+    path = _path(view, made)
+    spec = _json_object(made, "spec")
+    try:
+        child = check_id(spec.get("id"), "child id")
+    except BadInput as error:
+        raise BadRequest("invalid_child_spec", str(error)) from None
+    agents = (
+        agents_of(spec["supervisor"], f"{path}/{child}")
+        if isinstance(spec.get("supervisor"), Mapping)
+        else [(child, path, spec)]
+    )
+    for agent, of, _ in agents:
+        found = view.child_of(agent)
+        if found is not None and found[0] != of:
+            raise BadRequest("already_started", f"agent {agent} runs under supervisor {found[0]}")
+    known = view.agents.get(child)
+    number = known.incarnation if known is not None else 0
+    return Asked(
+        event=events.StartChild(path=path, child={**spec, "incarnation": number}, request=made.request)
+    )
+
+
+def _call(kind: Callable[..., events.Event], *, child: bool) -> Callable[[LeaderView, RequestMade], Asked]:
+    def read(view: LeaderView, made: RequestMade) -> Asked:
+        path = _path(view, made)
+        named = {"child": _field(made, "child")} if child else {}
+        return Asked(event=kind(path=path, request=made.request, **named))
+
+    return read
+
+
+def _intent(kind: Callable[..., events.Event]) -> Callable[[LeaderView, RequestMade], Asked]:
+    def read(view: LeaderView, made: RequestMade) -> Asked:
+        path, child = _target(view, made)
+        return Asked(event=kind(path=path, child=child, request=made.request))
+
+    return read
+
+
+def _kill(view: LeaderView, made: RequestMade) -> Asked:
+    path, child = _target(view, made)
+    record = view.states[path].children.get(child) if child else None
+    if record is not None and not record.is_supervisor:
+        if not record.alive:
+            raise BadRequest("not_running", f"agent {child} does not run: it is {record.status}")
+        return Asked(kill=child)
+    branch = f"{path}/{child}" if child else path
+    return Asked(
+        event=events.KillSupervisor(path=branch, reason="operator", charged=False, request=made.request)
+    )
+
+
+def _stop_tree(view: LeaderView, made: RequestMade) -> Asked:
+    path = _path(view, made)
+    if view.states[path].parent:
+        raise BadRequest(
+            "not_a_root", f"{path} is a branch; stop_tree takes the root {path.partition('/')[0]}"
+        )
+    return Asked(event=events.StopTree(path=path, reason="shutdown", request=made.request))
+
+
+def _stop_supervisor(view: LeaderView, made: RequestMade) -> Asked:
+    reason = made.fields.get("reason", "normal")
+    return Asked(event=events.StopSupervisor(path=_path(view, made), reason=reason, request=made.request))
+
+
+def _tree(view: LeaderView, made: RequestMade) -> Asked:
+    del view
+    try:
+        name = check_id(_field(made, "name"), "tree name")
+    except BadInput as error:
+        raise BadRequest("bad_tree", str(error)) from None
+    definition = _json_object(made, "definition")
+    return Asked(tree=TreeAsked(name=name, definition=definition, force=made.fields.get("force") == "1"))
+
+
+_READERS: Final[Mapping[str, Callable[[LeaderView, RequestMade], Asked]]] = {
+    "start_child": _start_child,
+    "terminate_child": _call(events.TerminateChild, child=True),
+    "restart_child": _call(events.RestartChild, child=True),
+    "delete_child": _call(events.DeleteChild, child=True),
+    "get_childspec": _call(events.GetChildSpec, child=True),
+    "which_children": _call(events.WhichChildren, child=False),
+    "count_children": _call(events.CountChildren, child=False),
+    "hold": _intent(events.Hold),
+    "unhold": _intent(events.Unhold),
+    "revive": _intent(events.Revive),
+    "kill": _kill,
+    "restart": _kill,
+    "stop_tree": _stop_tree,
+    "stop_supervisor": _stop_supervisor,
+    "tree": _tree,
+}
+
+
+def _field(made: RequestMade, name: str) -> str:
+    value = made.fields.get(name, "")
+    if not value:
+        raise BadRequest("missing_field", f"request {made.op} needs the field {name}")
+    return value
+
+
+def _path(view: LeaderView, made: RequestMade) -> str:
+    path = _field(made, "path")
+    if path not in view.states:
+        known = ", ".join(sorted(view.states)[:10]) or "none"
+        raise BadRequest("noproc", f"no supervisor {path!r:.200}; there are: {known}")
+    return path
+
+
+def _target(view: LeaderView, made: RequestMade) -> tuple[str, str]:
+    """(supervisor's path, child id): ``child=""`` is the root itself."""
+    if made.fields.get("child") and made.fields.get("path"):
+        return _path(view, made), made.fields["child"]
+    name = made.fields.get("target") or made.fields.get("agent") or made.fields.get("path") or ""
+    if not name:
+        raise BadRequest(
+            "missing_field", f"request {made.op} needs the field target: an agent or a supervisor"
+        )
+    found = view.child_of(name)
+    if found is not None:
+        return found[0], name
+    state = view.states.get(name)
+    if state is not None:
+        return (state.parent, name.rpartition("/")[2]) if state.parent else (name, "")
+    raise BadRequest(
+        "not_found", f"no agent and no supervisor is named {name!r:.200}; `regrow tree` shows them"
+    )
+
+
+def _json_object(made: RequestMade, name: str) -> dict[str, Any]:
+    text = _field(made, name)
+    if len(text) > _MAX_SPEC_CHARS:
+        raise BadRequest(
+            "too_large", f"field {name} has {len(text)} characters, {_MAX_SPEC_CHARS} is the bound"
+        )
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest("bad_json", f"field {name} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise BadRequest("bad_json", f"field {name} is not a JSON object")
+    return cast("dict[str, Any]", value)

@@ -1,0 +1,147 @@
+"""One turn: an event, decided until nothing is left open: starts placed, unplaceable ones told back. Pure.
+
+A start that no node takes goes back into the same decision as ``Unplaced``; a stop for a life whose node is not known
+any more goes back as ``Exited`` (there is nobody left who could answer it). So one event is still one commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from regrow_supervisor.decide import SupervisorCrashed, decide_safely
+from regrow_supervisor.events import Event, Exited, Unplaced
+from regrow_supervisor.leader_view import LeaderView
+from regrow_supervisor.orders import Kill, Reply, Report, Start, Stop
+from regrow_supervisor.placement import Wanted, place
+from regrow_supervisor.states import SupervisorState
+
+__all__ = ["Placed", "Turn", "take_turn"]
+
+_NODE_GONE = "node_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A start with its node."""
+
+    start: Start
+    node: str
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one event comes to: changed records, removed paths, and orders with their nodes."""
+
+    states: dict[str, SupervisorState] = field(default_factory=dict[str, SupervisorState])
+    removed: set[str] = field(default_factory=set[str])
+    starts: list[Placed] = field(default_factory=list[Placed])
+    stops: list[tuple[Stop | Kill, str]] = field(default_factory=list[tuple[Stop | Kill, str]])
+    replies: list[Reply] = field(default_factory=list[Reply])
+    reports: list[Report] = field(default_factory=list[Report])
+    crashes: list[SupervisorCrashed] = field(default_factory=list[SupervisorCrashed])
+
+
+def take_turn(
+    view: LeaderView,
+    event: Event | None,
+    now_ms: int,
+    *,
+    adopted: Mapping[str, SupervisorState] | None = None,
+) -> Turn:
+    """Decide ``event`` to its end. ``view`` is left as it is; ``adopted`` records count instead of the view's."""
+    turn = Turn(states=dict(adopted or {}))
+    states: Mapping[str, SupervisorState] = {**view.states, **turn.states} if adopted else view.states
+    load = dict(view.load)
+    where: dict[tuple[str, int], str] = {}
+    events: list[Event] = [] if event is None else [event]
+    while events:
+        decision, crash = decide_safely(states, events.pop(0), now_ms)
+        if crash is not None:
+            turn.crashes.append(crash)
+        overlay = dict(states)
+        for path in decision.removed:
+            overlay.pop(path, None)
+            turn.states.pop(path, None)
+            turn.removed.add(path)
+        overlay.update(decision.states)
+        turn.states.update(decision.states)
+        turn.removed -= set(decision.states)
+        states = overlay
+        turn.replies += decision.replies
+        turn.reports += decision.reports
+        starts = [order for order in decision.orders if isinstance(order, Start)]
+        events += _place(view, turn, starts, load, where)
+        stops = [order for order in decision.orders if not isinstance(order, Start)]
+        events += _send_stops(view, turn, stops, where)
+    return turn
+
+
+def _place(
+    view: LeaderView, turn: Turn, starts: list[Start], load: dict[str, int], where: dict[tuple[str, int], str]
+) -> list[Event]:
+    """Put each start on a node; what fits nowhere comes back as an event."""
+    if not starts:
+        return []
+    for start in starts:  # the life before this one is over, or is ended by it: it is no load
+        before = view.agents.get(start.child)
+        if before is not None and before.node and (start.child, before.incarnation) not in where:
+            load[before.node] = max(0, load.get(before.node, 0) - 1)
+            where[start.child, before.incarnation] = before.node
+    able = [start for start in starts if start.child not in view.corrupt]
+    placement = place([_wanted(view, start) for start in able], view.nodes.values(), load)
+    unplaced: list[Event] = []
+    for start in starts:
+        node = placement.placed.get(start.child)
+        if node is None:
+            reason = placement.unplaced.get(start.child, "its key in Redis holds the wrong type")
+            unplaced.append(
+                Unplaced(path=start.path, child=start.child, incarnation=start.incarnation, reason=reason)
+            )
+            continue
+        load[node] = load.get(node, 0) + 1
+        where[start.child, start.incarnation] = node
+        turn.starts.append(Placed(start, node))
+    return unplaced
+
+
+def _wanted(view: LeaderView, start: Start) -> Wanted:
+    known = view.agents.get(start.child)
+    return Wanted(
+        agent=start.child,
+        type=str(start.start.get("type", "")),
+        labels=_labels(start.start.get("labels")),
+        schema=known.schema if known is not None else 0,
+    )
+
+
+def _labels(given: Any) -> frozenset[str]:
+    if isinstance(given, Mapping):
+        pairs = cast("Mapping[str, Any]", given)
+        return frozenset(f"{key}={value}" if value != "" else key for key, value in pairs.items())
+    return frozenset(str(item) for item in given or ())
+
+
+def _send_stops(
+    view: LeaderView, turn: Turn, stops: list[Stop | Kill], where: dict[tuple[str, int], str]
+) -> list[Event]:
+    gone: list[Event] = []
+    for stop in stops:
+        node = where.get((stop.child, stop.incarnation), "")
+        known = view.agents.get(stop.child)
+        if not node and known is not None and known.incarnation == stop.incarnation:
+            node = known.node
+        if node and view.reachable(node):
+            turn.stops.append((stop, node))
+        elif isinstance(stop, Stop):
+            gone.append(
+                Exited(
+                    path=stop.path,
+                    child=stop.child,
+                    incarnation=stop.incarnation,
+                    reason=_NODE_GONE,
+                    charged=False,
+                )
+            )
+    return gone

@@ -1,0 +1,260 @@
+"""The watchdog (``regrow watchdog``): any number may run, one leads.
+
+1. Not leading: try for the lease every quarter of it. 2. Leading: ``Reign.work``, again and again; the lease is renewed
+with each look at the beats. 3. Not renewed in time, or told that another leads: step down and forget everything.
+4. Redis away: wait; nobody is declared dead, one log line when it goes and one when it is back. 5. SIGTERM or SIGINT:
+resign and end at once; the workers go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from regrow_signals.connection import Connection, Interrupted
+from regrow_signals.errors import Conflict, FateUnknown, NotLeader, StoreError, WrongServer
+from regrow_signals.keys import Keys
+from regrow_signals.limits import Limits
+from regrow_supervisor.commit_plan import InitialState
+from regrow_supervisor.leader import Lease, Standing
+from regrow_supervisor.loading import run_id_command
+from regrow_supervisor.reign import Reign
+from regrow_supervisor.tree_request import TreeRequest
+from regrow_supervisor.watchdog_settings import WatchdogSettings
+from regrow_workers import application as applications
+from regrow_workers import log
+from regrow_workers.application import Application
+from regrow_workers.os_signals import SignalInbox, die_with_parent
+from regrow_workers.state import encode_state
+from regrow_workers.store_watch import StoreWatch
+
+__all__ = ["Watchdog", "WatchdogExit", "WatchdogSettings", "run_watchdog"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class WatchdogExit:
+    """Exit codes of ``regrow watchdog``."""
+
+    ENDED = 0
+    STORE = 69
+
+
+def run_watchdog(
+    settings: WatchdogSettings,
+    *,
+    url: str,
+    namespace: str,
+    application: str | None,
+    limits: Limits | None = None,
+    say: Callable[[str], None] = print,
+    die_with_parent_process: bool = False,
+) -> int:
+    """Run a watchdog until it is told to end; the process's exit code. Main thread only.
+
+    ``application`` is ``module:attribute`` of the tree to hand in; None: only what is stored is carried on.
+    Raises ``ApplicationError`` when it cannot be loaded, before anything is connected.
+    """
+    if die_with_parent_process:
+        die_with_parent()
+    loaded = applications.load(application) if application is not None else None
+    inbox = SignalInbox()
+    inbox.install((signal.SIGTERM, signal.SIGINT))
+    connection = Connection.open(
+        url, name="regrow:watchdog", timeout=settings.lease, interrupt_fd=inbox.fileno()
+    )
+    watchdog = Watchdog(
+        connection, Keys(namespace), settings=settings, limits=limits, application=loaded, say=say
+    )
+    return watchdog.run(inbox)
+
+
+class Watchdog:
+    """One watchdog over one connection. ``run_once`` is one round, ``run`` is ``run_once`` in a loop."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        keys: Keys,
+        *,
+        settings: WatchdogSettings | None = None,
+        limits: Limits | None = None,
+        application: Application | None = None,
+        say: Callable[[str], None] = print,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings = settings or WatchdogSettings()
+        self._connection = connection
+        self._keys = keys
+        self._limits = limits or Limits()
+        self._initial = _initial_states(application)
+        self._tree = None
+        if application is not None:
+            tree: Any = application.tree
+            self._tree = TreeRequest(keys, tree.name, tree.definition(), say)
+        self._clock = clock
+        self._lease = Lease(keys, self.settings.lease_ms, clock)
+        self._store = StoreWatch(_LOG, "watchdog")
+        self._generation: int = 0
+        self._run_id = ""
+        self._doubtful = False
+        self._store_restarted = False
+        self._reloads = 0
+        self.reign: Reign | None = None
+
+    @property
+    def leading(self) -> bool:
+        return self.reign is not None
+
+    def run(self, inbox: SignalInbox) -> int:
+        """Until a signal comes in ``inbox``."""
+        log.event(_LOG, "watchdog_started", store=self._connection.where)
+        poller = select.poll()
+        poller.register(inbox.fileno(), select.POLLIN)
+        block_ms = max(1, self.settings.lease_ms // 4)
+        code = WatchdogExit.ENDED
+        while not inbox.take():
+            try:
+                counts = self.run_once(block_ms)
+            except Interrupted:
+                continue
+            except WrongServer as error:
+                log.event(_LOG, "store_unusable", level=logging.ERROR, error=str(error))
+                code = WatchdogExit.STORE
+                break
+            if counts["wait_ms"]:
+                poller.poll(counts["wait_ms"])
+        self.resign()
+        log.event(_LOG, "watchdog_ended", code=code)
+        return code
+
+    def run_once(self, block_ms: int | None = None) -> Counter[str]:
+        """One round; waits for entries up to ``block_ms`` (None: not at all).
+
+        Returns what was done: entries, commits, starts, ticks, lost_nodes, lost_agents, late_starts, junk, reloads;
+        ``wait_ms`` is how long the caller should wait before the next round.
+        """
+        try:
+            counts = self._round(block_ms)
+        except NotLeader:
+            self._step_down("another watchdog leads")
+            return Counter(wait_ms=self.settings.lease_ms // 4)
+        except (Conflict, FateUnknown) as error:
+            return self._doubt(error)
+        except WrongServer:
+            raise
+        except StoreError as error:
+            self._doubtful = True
+            if self.reign is not None:
+                self.reign.doubt()
+            return Counter(wait_ms=max(1, round(self._store.failed(error) * 1000)))
+        self._store.answered()
+        self._reloads = 0
+        return counts
+
+    def resign(self) -> None:
+        """Give the lease back, if we lead and Redis can be asked; otherwise it runs out."""
+        if self._lease.token:
+            try:
+                self._connection.call(self._lease.resign_call())
+            except StoreError as error:
+                log.event(_LOG, "not_resigned", level=logging.WARNING, error=str(error))
+        self._step_down("told to end")
+        self._connection.close()
+
+    def _round(self, block_ms: int | None) -> Counter[str]:
+        self._notice_another_server()
+        if self._tree is not None:
+            self._tree.step(self._connection)
+        if self.reign is not None and self._lease.standing() is Standing.EXPIRED:
+            self._step_down("the lease ran out")
+        if self.reign is None:
+            if not self._acquire():
+                return Counter(wait_ms=self.settings.lease_ms // 4)
+            self._take_over()
+        elif self._doubtful:
+            self._reload()
+        reign = self.reign
+        if reign is None:
+            return Counter()
+        reign.counts.clear()
+        reign.work(block_ms)
+        return Counter(reign.counts)
+
+    def _acquire(self) -> bool:
+        sent = self._clock()
+        if not self._connection.call(self._lease.acquire_call()):
+            return False
+        self._lease.acquired(sent)
+        return True
+
+    def _take_over(self) -> None:
+        log.event(_LOG, "leading")
+        self._doubtful = True
+        self.reign = Reign(
+            self._connection,
+            self._keys,
+            self._lease,
+            limits=self._limits,
+            settings=self.settings,
+            initial=self._initial,
+            clock=self._clock,
+        )
+        self._reload()
+
+    def _reload(self) -> None:
+        if self.reign is not None:
+            self.reign.load()
+            self._doubtful = False
+            if self._store_restarted:
+                self.reign.note("store_restarted", detail=self._run_id)
+                self._store_restarted = False
+
+    def _step_down(self, why: str) -> None:
+        if self.reign is not None:
+            log.event(_LOG, "not_leading", reason=why)
+        self.reign = None
+        self._lease.drop()
+
+    def _doubt(self, error: Exception) -> Counter[str]:
+        """What we hold may not be what Redis holds: read everything again. The same doubt again and again waits."""
+        self._doubtful = True
+        self._reloads += 1
+        if isinstance(error, FateUnknown) and self.reign is not None:
+            self.reign.doubt()
+        log.event(_LOG, "reload", level=logging.WARNING, reason=str(error))
+        wait_ms = 0 if self._reloads == 1 else min(1000, 10 * 2 ** min(self._reloads, 10))
+        return Counter(reloads=1, wait_ms=wait_ms)
+
+    def _notice_another_server(self) -> None:
+        """After a reconnect: the same server's life, or another one, which may have lost writes?"""
+        if self._run_id and self._connection.generation == self._generation and self._connection.fileno():
+            return
+        run_id = self._connection.command(run_id_command())
+        self._generation = self._connection.generation
+        self._doubtful = True
+        if self._run_id and run_id != self._run_id:
+            log.event(_LOG, "store_restarted", level=logging.WARNING, run_id=run_id)
+            if self._tree is not None:
+                self._tree.again()
+            self._store_restarted = True
+        self._run_id = run_id
+
+
+def _initial_states(application: Application | None) -> InitialState:
+    """The first state of a new agent, made by the application's class; without one its worker makes it."""
+    types: Mapping[str, Any] = application.agent_types if application is not None else {}
+
+    def initial(type_name: str, init: Mapping[str, Any]) -> tuple[str, int]:
+        agent_type = types.get(type_name)
+        if agent_type is None:
+            return "", 1
+        state = agent_type.initial_state(dict(init))
+        return encode_state(state), int(agent_type.definition.schema)
+
+    return initial
