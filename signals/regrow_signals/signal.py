@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, NoReturn, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -23,6 +23,8 @@ OPTIONAL: Final = (
 )  # fmt: skip
 FIELDS: Final = ("id", "type", "source", "data", *OPTIONAL, "hops")
 """The mailbox fields that make a signal, ``at_ms`` apart."""
+
+_KNOWN: Final = frozenset(FIELDS)
 
 MAX_ATTRIBUTE: Final = 1024
 
@@ -167,20 +169,21 @@ class Signal:
     @classmethod
     def from_fields(cls, fields: Mapping[str, str | bytes]) -> Signal:
         """The signal of a mailbox entry. ``BadInput`` for one that nobody of ours wrote; data is checked when read."""
-        text = {name: _text(name, fields[name]) for name in FIELDS if name in fields}
+        text: dict[str, str] = {}
+        for name, value in fields.items():
+            if name in _KNOWN:
+                text[name] = value if type(value) is str else _not_text(name)
         hops = text.pop("hops", "0")
-        if not (hops.isascii() and hops.isdigit() and len(hops) < 6):
+        if hops != "0" and not (hops.isascii() and hops.isdigit() and len(hops) < 6):
             raise BadInput(f"field hops is {hops!r:.40}, not a small number")
-        for name in ("id", "type", "data"):
-            if not text.get(name):
-                raise BadInput(f"no field {name} in the entry")
+        if not (text.get("id") and text.get("type") and text.get("data")):
+            missing = next(name for name in ("id", "type", "data") if not text.get(name))
+            raise BadInput(f"no field {missing} in the entry")
         return cls(**text, hops=int(hops))  # pyright: ignore[reportArgumentType]
 
 
-def _text(name: str, value: str | bytes) -> str:
-    if isinstance(value, bytes):
-        raise NotStrictJSON(f"field {name} is not UTF-8")
-    return value
+def _not_text(name: str) -> NoReturn:
+    raise NotStrictJSON(f"field {name} is not UTF-8")
 
 
 def _first_fault(error: ValidationError) -> str:
