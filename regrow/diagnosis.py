@@ -149,7 +149,7 @@ def judge_rights(missing: Sequence[str] | None) -> Check:
     if missing is None:
         return Check(
             "rights", "WARN", "cannot be asked beforehand (ACL is denied to this user)",
-            "grant those that `regrow doctor --rights` lists",
+            "docs/redis.md lists those that must be granted",
         )  # fmt: skip
     if missing:
         return Check("rights", "FAIL", f"{len(missing)} denied: {missing[0]}", "grant them with ACL SETUSER")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from regrow.client import server_url
 from regrow.diagnosis import (
     Check,
     exit_code,
@@ -27,7 +29,7 @@ from regrow.server_rights import missing_rights
 from regrow.settings import Settings
 from regrow_signals.calls import Command
 from regrow_signals.connection import Connection
-from regrow_signals.errors import StoreError
+from regrow_signals.errors import BadSetting, StoreError
 from regrow_signals.keys import Keys
 from regrow_signals.server_check import info_fields
 from regrow_signals.server_url import mask_url
@@ -37,18 +39,29 @@ __all__ = ["examine", "run_doctor"]
 _MOST_KEYS = 10_000
 
 
-def run_doctor(url: str, settings: Settings) -> tuple[int, list[dict[str, Any]], list[str]]:
-    """The exit code (0 well, 1 warnings, 2 failures), the checks as JSON data, and as lines for people."""
-    checks = list(examine(url, settings))
-    return exit_code(checks), [asdict(check) for check in checks], [str(check) for check in checks]
+def run_doctor(settings: Settings, *, as_json: bool = False) -> int:
+    """Print every check, a line each or one JSON list; the exit code is 0 (well), 1 (warnings) or 2 (failures)."""
+    checks: list[Check] = []
+    for check in examine(settings):
+        checks.append(check)
+        if not as_json:
+            print(check, flush=True)
+    if as_json:
+        print(json.dumps([asdict(check) for check in checks], indent=2))
+    return exit_code(checks)
 
 
-def examine(url: str, settings: Settings) -> Iterator[Check]:
+def examine(settings: Settings) -> Iterator[Check]:
     """Every check in turn; those of the server end with the first that cannot reach it."""
     yield judge_python(sys.version_info[:2], sys.platform)
     changed = sorted(settings.model_fields_set - {"redis_url", "namespace"})
     yield Check("settings", "OK", f"changed: {', '.join(changed)}" if changed else "all defaults")
     keys = Keys(settings.namespace)
+    try:
+        url = server_url(settings)
+    except BadSetting as error:
+        yield Check("server", "FAIL", str(error))
+        return
     with Connection.open(url, name="regrow-doctor") as connection:
         try:
             connection.command(Command(("PING",), str, hint="PING"))

@@ -1,0 +1,34 @@
+"""Long-lived agents that grow back: state, mailboxes and an OTP supervision tree in Redis.
+
+What users import is here; ``regrow.errors`` holds the tree of errors. Other packages of regrow import a name from the
+module that defines it.
+"""
+
+from __future__ import annotations
+
+from regrow import errors
+from regrow.client import AsyncClient, Client
+from regrow_signals.client import Message, SentReceipt
+from regrow_signals.errors import RegrowError, Reject
+from regrow_signals.mailbox import Receipt, Status
+from regrow_signals.signal import Payload, Signal
+from regrow_supervisor.spec import Supervisor
+from regrow_workers.agent import Agent
+from regrow_workers.application import on_worker_start
+from regrow_workers.child_spec import Backoff, ChildSpec
+from regrow_workers.context import Context
+from regrow_workers.directives import Directive, Emit, Stop
+from regrow_workers.effects.effect import Effect, EffectContext, effect
+from regrow_workers.effects.outcome_payloads import Done, Failed, InDoubt
+from regrow_workers.handlers import handles
+from regrow_workers.state import State
+from regrow_workers.step import Step
+
+__all__ = [
+    "Agent", "State", "handles", "Step", "Context", "Payload", "Signal", "Reject",
+    "Directive", "Emit", "Stop",
+    "effect", "Effect", "EffectContext", "Done", "Failed", "InDoubt",
+    "Supervisor", "ChildSpec", "Backoff", "on_worker_start",
+    "Client", "AsyncClient", "Message", "Receipt", "SentReceipt", "Status",
+    "RegrowError", "errors",
+]  # fmt: skip
