@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,6 +14,7 @@ from regrow_signals.errors import BadId, BadInput, TooLarge
 from regrow_signals.ids import check_id
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
+from regrow_signals.replies import raw
 from regrow_signals.scripts import declare
 
 __all__ = [
@@ -27,7 +30,7 @@ __all__ = [
 ]
 
 MAX_FIELDS: Final = 500
-"""Fields of one entry at most: Lua can hand on some thousands of values at once."""
+"""Fields of one entry as they are; more are folded: Lua can hand on some thousands of values at once."""
 
 WALL: Final = 4
 """The planner keeps the limits of a commit; what is this many times over them is refused as a programming error."""
@@ -251,12 +254,23 @@ def _deliverable(limits: Limits, plan: Commit) -> tuple[list[DeadAppend], Sequen
 
 
 def _lay_letter(args: list[Arg], letter: DeadAppend) -> None:
-    """Names of ours in a stranger's entry are kept as ``signal.<name>``; of too many fields the first ones are kept."""
-    kept = list(letter.fields.items())[:MAX_FIELDS]
-    args += (letter.entry, letter.reason, cut(letter.error), letter.attempts, len(kept) * 2)
+    """Names of ours in a stranger's entry are kept as ``signal.<name>``, so that nothing of it is lost."""
+    fields = list(letter.fields.items())
+    if len(fields) > MAX_FIELDS:
+        fields = [*fields[:MAX_FIELDS], ("signal.rest", _folded(fields[MAX_FIELDS:]))]
+    args += (letter.entry, letter.reason, cut(letter.error), letter.attempts, len(fields) * 2)
     own = {"target"} if letter.reason in EMIT_REASONS else set[str]()
-    for name, value in kept:
+    for name, value in fields:
         args += (f"signal.{name}" if name in OURS - own else name, value)
+
+
+def _folded(fields: Sequence[tuple[str, str | bytes]]) -> str:
+    """Any number of fields as one: JSON of [name, value] in base64, byte for byte."""
+
+    def text(word: str | bytes) -> str:
+        return b64encode(word if isinstance(word, bytes) else raw(word)).decode()
+
+    return json.dumps([[text(name), text(value)] for name, value in fields])
 
 
 def _check(limits: Limits, plan: Commit) -> None:

@@ -42,7 +42,9 @@ MAX_EXITS: Final = 100_000
 
 MAX_REQUEST_FIELDS: Final = 50
 
-ACQUIRE: Final = declare("acquire", keys=["leader", "events"], args=["token", "lease_ms", "max_events"])
+ACQUIRE: Final = declare(
+    "acquire", keys=["leader", "counters", "events"], args=["token", "lease_ms", "max_events"]
+)
 RENEW: Final = declare("renew", keys=["leader"], args=["token", "lease_ms"])
 RESIGN: Final = declare("resign", keys=["leader", "events"], args=["token", "max_events"])
 REQUEST: Final = declare(
@@ -56,7 +58,9 @@ REQUEST: Final = declare(
 def acquire(keys: Keys, token: str, lease_ms: int) -> Call[bool]:
     """Take the lease if it is free, renew it if it is ours; False while another holds it."""
     args = (_token(token), _lease(lease_ms), MAX_EVENTS)
-    return Call(ACQUIRE, (keys.leader, keys.events), args, _yes, repeatable=True, hint="leader")
+    return Call(
+        ACQUIRE, (keys.leader, keys.counters, keys.events), args, _yes, repeatable=True, hint="leader"
+    )
 
 
 def renew(keys: Keys, token: str, lease_ms: int) -> Call[bool]:

@@ -45,6 +45,7 @@ REPORT_EXIT: Final = declare(
     keys=["agent", "exits", "counters", "events"],
     args=[
         "agent_id", "incarnation", "node", "reason", "kind", "charge", "charged", "error", "in_hand", "max_events",
+        "detail",
     ],
 )  # fmt: skip
 NODE_EVENT: Final = declare(
@@ -117,7 +118,7 @@ def report_exit(keys: Keys, report: ExitReport) -> Call[Recorded]:
     agent = report.agent
     args = (
         agent, report.incarnation, report.node, cut(report.reason, 500), exit_kind(report.reason), report.charge,
-        int(report.charged), cut(report.error), report.in_hand, MAX_EVENTS,
+        int(report.charged), cut(report.error), report.in_hand, MAX_EVENTS, cut(report.error, 500),
     )  # fmt: skip
     names = (keys.agent(agent), keys.exits, keys.counters, keys.events)
     return Call(REPORT_EXIT, names, args, lambda reply: _recorded(reply, agent), repeatable=True, hint=agent)

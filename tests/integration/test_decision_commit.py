@@ -205,6 +205,31 @@ def test_agent_that_is_registered_again_keeps_its_memory(stage: Stage) -> None:
     assert (after["supervisor"], after["max_mailbox"]) == ("helpdesk/new", "5")
 
 
+def test_damaged_record_is_not_made_anew_by_a_registration(stage: Stage) -> None:
+    owner, loaded = stage.live("a")
+    [entry] = stage.feed("a")
+    stage.commit(stage.plan(owner, loaded, entry))
+    stage.raw.hdel(stage.keys.agent("a"), "birth")
+
+    stage.decide(register=[Register("a", "desk", "helpdesk")])
+
+    record = stage.agent("a")
+    assert "birth" not in record and record["state"] == '{"open": 1}'
+
+
+@pytest.mark.parametrize("value", [None, "junk"])
+def test_start_of_a_record_with_an_unreadable_incarnation_is_refused(
+    stage: Stage, unchanged: Unchanged, value: str | None
+) -> None:
+    stage.register("a")
+    stage.raw.hdel(stage.keys.agent("a"), "incarnation")
+    if value is not None:
+        stage.raw.hset(stage.keys.agent("a"), "incarnation", value)
+
+    with unchanged(), pytest.raises(CorruptKey, match="incarnation"):
+        stage.decide(starts=[StartOrder("a", 1, "n1")])
+
+
 def test_supervisors_fields_are_set_deleted_and_removed(stage: Stage) -> None:
     stage.decide(supervisors=[SupervisorWrite("s", 0, {"a": "1", "b": "2"})])
     stage.decide(supervisors=[SupervisorWrite("s", 1, {"a": "3"}, ("b",))])

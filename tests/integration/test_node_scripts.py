@@ -143,6 +143,7 @@ def test_error_is_cut_and_cleaned(stage: Stage) -> None:
     stage.do(report_exit(stage.keys, report))
 
     assert len(stage.agent("a")["last_error"].encode()) <= 8192
+    assert stage.entries(stage.keys.exits)[-1]["error"].startswith("\\ud800ü")
 
 
 def test_failed_start_is_an_exit_that_counts(stage: Stage) -> None:

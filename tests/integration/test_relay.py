@@ -62,7 +62,7 @@ def test_emit_to_a_full_mailbox_is_held_and_found(stage: Stage) -> None:
     assert (held["kind"], held["target"], held["id"]) == ("emit", "full", "e-1")
     assert stage.agent("a")["held:full"] == "1"
     assert stage.connection.command(held_agents(stage.keys)) == ["a"]
-    assert stage.counters()["emits_held_total"] == 1
+    assert stage.counters()["emits_held_total|type=desk"] == 1
 
 
 def test_later_emits_queue_behind_a_held_one_though_there_is_room_again(stage: Stage) -> None:

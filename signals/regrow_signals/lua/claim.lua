@@ -2,7 +2,7 @@
 -- KEYS 1 agent hash        the agent's record
 -- KEYS 2 mailbox stream    its mailbox: whose last id bounds the careful time
 -- KEYS 3 exits stream      hears of the start
--- KEYS 4 counters hash     death-to-running
+-- KEYS 4 counters hash     death-to-running: each falls into one bucket
 -- KEYS 5 events stream     life events
 -- ARGV 1 agent_id          the agent
 -- ARGV 2 incarnation       as ordered
@@ -23,7 +23,7 @@ local mailbox = KEYS[2]
 local exits = KEYS[3]
 local counters = KEYS[4]
 local events = KEYS[5]
-local BOUNDS = {'0.005', '0.01', '0.025', '0.05', '0.1', '0.25', '0.5', '1', '2.5', '5', '10', '30', '60'}
+local BOUNDS = {'0.005', '0.01', '0.025', '0.05', '0.1', '0.25', '0.5', '1', '2.5', '5', '10', '30', '60', '+Inf'}
 
 local wrong = corrupt({agent, 'hash', mailbox, 'stream', exits, 'stream'})
 if wrong then return wrong end
@@ -59,11 +59,9 @@ event(events, ARGV[6], now, 'started', 'agent', ARGV[1], 'incarnation', ARGV[2],
   'supervisor', record[7] or '')
 local exit_ms = tonumber(record[6])
 if record[4] ~= '1' and exit_ms and exit_ms <= now then
-  local seconds = (now - exit_ms) / 1000
-  for i = 1, #BOUNDS do
-    if seconds <= tonumber(BOUNDS[i]) then count(counters, 'recovery_seconds_bucket|le=' .. BOUNDS[i], 1) end
-  end
-  count(counters, 'recovery_seconds_bucket|le=+Inf', 1)
+  local bucket = 1
+  while bucket < #BOUNDS and now - exit_ms > tonumber(BOUNDS[bucket]) * 1000 do bucket = bucket + 1 end
+  count(counters, 'recovery_seconds_bucket|le=' .. BOUNDS[bucket], 1)
   count(counters, 'recovery_seconds_sum_us', string.format('%.0f', (now - exit_ms) * 1000))
   count(counters, 'recovery_seconds_count', 1)
 end

@@ -148,12 +148,12 @@ for _ = 1, emits do
   else
     fields[#fields + 1] = 'at_ms'
     fields[#fields + 1] = now
-    put_in_mailbox(box, fields, counters)
+    put_in_mailbox(box, fields)
   end
 end
 if holding > 0 then
   redis.call('ZADD', held, 'NX', now, ARGV[1])
-  count(counters, 'emits_held_total', holding)
+  count(counters, 'emits_held_total|type=' .. ARGV[11], holding)
 end
 
 for i = 1, orders do

@@ -73,8 +73,11 @@ end
 for _, order in ipairs(plan.orders) do
   if order.key then
     local current = redis.call('HGET', order.key, 'incarnation') or registered[order.key]
-    if not current then return {'refused', 'conflict', order.agent .. ' is not registered'} end
-    if not (tonumber(current) and tonumber(current) < tonumber(order.incarnation)) then
+    if not current and redis.call('EXISTS', order.key) == 0 then
+      return {'refused', 'conflict', order.agent .. ' is not registered'}
+    end
+    if not tonumber(current or '') then return {'corrupt', order.key, 'has an unreadable incarnation'} end
+    if tonumber(current) >= tonumber(order.incarnation) then
       return {'refused', 'conflict', order.agent .. ' is at incarnation ' .. current}
     end
   end
@@ -98,7 +101,8 @@ for _, write in ipairs(plan.supervisors) do
   end
 end
 for _, new in ipairs(plan.register) do
-  if redis.call('HEXISTS', new.key, 'birth') == 0 then
+  -- A record that is there, damaged or not, is never made anew: claim says what it lacks.
+  if redis.call('EXISTS', new.key) == 0 then
     set(new.key, new.fresh)
     redis.call('HSET', new.key, 'created_ms', now)
   end
@@ -126,7 +130,10 @@ for _, order in ipairs(plan.orders) do
   if redis.call('EXISTS', order.node_key) == 0 then redis.call('PEXPIRE', order.control, 600000) end
 end
 for _, node in ipairs(plan.lost_nodes) do
-  if redis.call('DEL', node.key) == 1 then event(events, ARGV[2], now, 'node_lost', 'node', node.node) end
+  if redis.call('DEL', node.key) == 1 then
+    count(counters, 'nodes_lost_total', 1)
+    event(events, ARGV[2], now, 'node_lost', 'node', node.node)
+  end
   redis.call('DEL', node.control)
   redis.call('ZREM', nodes, node.node)
 end

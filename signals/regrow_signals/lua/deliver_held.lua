@@ -81,7 +81,7 @@ local function settle(entry, flat)
   else
     fields[#fields + 1] = 'at_ms'
     fields[#fields + 1] = now
-    put_in_mailbox(box, fields, counters)
+    put_in_mailbox(box, fields)
   end
   redis.call('XDEL', outbox, entry)
   box.settled = box.settled + 1

@@ -25,11 +25,11 @@
 local effect = KEYS[1]
 local effects = KEYS[2]
 local claims = KEYS[3]
-local prefix, id = ARGV[1], ARGV[2]
+local prefix, effect_id = ARGV[1], ARGV[2]
 
 local wrong = corrupt({effect, 'hash', effects, 'zset', claims, 'set'})
 if wrong then return wrong end
-local found = read_effect(prefix, id)
+local found = read_effect(prefix, effect_id)
 if not found then
   if redis.call('EXISTS', effect) == 1 then return {'corrupt', effect, 'lacks a field'} end
   return {'refused', 'effect_gone'}
@@ -48,7 +48,7 @@ end
 local outbox = prefix .. 'outbox:' .. found.agent
 local order = {}
 local item = redis.call('XRANGE', outbox, found.entry, found.entry)[1]
-if not item and not box.gone then return {'corrupt', outbox, 'has lost the entry ' .. found.entry .. ' of ' .. id} end
+if not item and not box.gone then return {'corrupt', outbox, 'has lost the entry ' .. found.entry .. ' of ' .. effect_id} end
 
 if not item then
   settle_effect(prefix, found, box, 'failed', '{}', now)
@@ -60,7 +60,7 @@ if orphan then
     settle_effect(prefix, found, box, word, data, now)
     return {'dropped', word}
   end
-  redis.call('SREM', prefix .. 'claims:' .. (found.node or ''), id)
+  redis.call('SREM', prefix .. 'claims:' .. (found.node or ''), effect_id)
   found.kills, found.attempts = found.kills + 1, found.attempts - 1
 end
 for i = 1, #item[2], 2 do order[item[2][i]] = item[2][i + 1] end
@@ -68,8 +68,8 @@ if not mine then
   found.attempts = found.attempts + 1
   redis.call('HSET', effect, 'status', 'claimed', 'attempts', found.attempts, 'kills', found.kills, 'node', ARGV[3],
     'executor', ARGV[4], 'token', ARGV[5], 'claimed_ms', now)
-  redis.call('ZADD', effects, now + found.timeout_ms + 10000, id)
-  redis.call('SADD', claims, id)
+  redis.call('ZADD', effects, now + found.timeout_ms + 10000, effect_id)
+  redis.call('SADD', claims, effect_id)
 end
 return {'ok', found.agent, found.name, order.args or 'null', string.format('%.0f', found.attempts),
   string.format('%.0f', found.timeout_ms), found.idempotent and '1' or '0', order.at_ms or '0', order.retries or '0',

@@ -13,6 +13,7 @@
 -- ARGV 8 error            text for last_error, or ''
 -- ARGV 9 in_hand          the acceptance id that was in hand, or ''
 -- ARGV 10 max_events      cap of the events
+-- ARGV 11 detail          the error's beginning, for the watchdog and the events
 -- REPLY recorded
 -- REPLY known
 -- REPLY stale
@@ -36,8 +37,8 @@ local word = record_exit(agent, exit, now)
 if word ~= 'recorded' then return {word} end
 local supervisor = redis.call('HGET', agent, 'supervisor') or ''
 redis.call('XADD', exits, '*', 'kind', 'exited', 'agent', ARGV[1], 'incarnation', ARGV[2], 'node', ARGV[3], 'reason', ARGV[4],
-  'charged', ARGV[7], 'supervisor', supervisor, 'at_ms', now, 'error', string.sub(ARGV[8], 1, 500))
+  'charged', ARGV[7], 'supervisor', supervisor, 'at_ms', now, 'error', ARGV[11])
 count(counters, 'exits_total|reason=' .. ARGV[5], 1)
 event(events, ARGV[10], now, 'exited', 'agent', ARGV[1], 'incarnation', ARGV[2], 'node', ARGV[3], 'supervisor', supervisor,
-  'reason', ARGV[4], 'detail', string.sub(ARGV[8], 1, 500))
+  'reason', ARGV[4], 'detail', ARGV[11])
 return {'recorded'}

@@ -11,5 +11,5 @@ local function bury(grave, now, entry, reason, error, attempts, fields)
   local kind = string.match(reason, '^[%w_]+') or 'other'
   count(grave.counters, 'signals_dead_total|type=' .. grave.type .. '|reason=' .. kind, 1)
   event(grave.events, grave.max_events, now, 'dead_letter', 'agent', grave.agent, 'incarnation', grave.incarnation,
-    'reason', reason, 'detail', string.sub(id, 1, 200))
+    'reason', reason, 'detail', #id <= 512 and id or '')
 end

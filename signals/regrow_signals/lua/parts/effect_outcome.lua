@@ -20,8 +20,7 @@ local function settle_effect(prefix, effect, box, outcome, data, now)
     counted = 'dropped'
   else
     put_in_mailbox(box, {'id', effect.id .. ':' .. outcome, 'type', effect.name .. '.' .. outcome,
-      'source', 'effect:' .. effect.name, 'data', data, 'at_ms', now, 'causationid', effect.id},
-      prefix .. 'counters')
+      'source', 'effect:' .. effect.name, 'data', data, 'at_ms', now, 'causationid', effect.id})
     redis.call('XDEL', prefix .. 'outbox:' .. effect.agent, effect.entry)
     unblock(prefix .. 'agent:' .. effect.agent, prefix .. 'outbox:' .. effect.agent)
   end

@@ -1,5 +1,5 @@
 -- What a mailbox can take: {key, id, room, length}, or {gone = reason} where it can never take an entry.
--- Needs corrupt, count and entry_ids. `cursor` overrides the stored one (a commit's own, not yet written).
+-- Needs corrupt and entry_ids. `cursor` overrides the stored one (a commit's own, not yet written).
 local function look_at_mailbox(agent, mailbox, dead, bounds, now, cursor)
   local box = {key = mailbox, room = 0, length = 0}
   if corrupt({agent, 'hash', mailbox, 'stream', dead, 'stream'}) then
@@ -11,7 +11,7 @@ local function look_at_mailbox(agent, mailbox, dead, bounds, now, cursor)
     box.gone = 'no_such_agent'
     return box
   end
-  box.birth, box.type = record[4], record[1]
+  box.birth = record[4]
   cursor = cursor or record[2] or '0-0'
   box.id = is_id(cursor) and next_id(last_id(mailbox), cursor, now)
   if not box.id then
@@ -25,10 +25,9 @@ local function look_at_mailbox(agent, mailbox, dead, bounds, now, cursor)
 end
 
 -- `fields` is one signal's, bounded by the caller: names and values in turn.
-local function put_in_mailbox(box, fields, counters)
+local function put_in_mailbox(box, fields)
   local entry = redis.call('XADD', box.key, box.id, unpack(fields))
   box.id = '*'
   box.room = box.room - 1
-  count(counters, 'signals_accepted_total|type=' .. box.type, 1)
   return entry
 end
