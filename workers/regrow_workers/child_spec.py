@@ -143,7 +143,10 @@ class ChildSpec:
         if (self.agent is None) == (self.supervisor is None):
             raise self._bad("agent", "give exactly one of agent= and supervisor=; use YourAgent.child(...)")
         if self.agent is not None and not hasattr(self.agent, "definition"):
-            raise self._bad("agent", f"{self.agent!r} is not an Agent class with a name")
+            shown = getattr(self.agent, "__name__", repr(self.agent))
+            raise self._bad(
+                "agent", f'{shown} is no agent type: it has no name (class X(Agent[S], name="x"))'
+            )
         if self.supervisor is not None and not isinstance(cast("object", self.supervisor), SupervisorLike):
             raise self._bad("supervisor", f"{self.supervisor!r} is not a Supervisor")
 

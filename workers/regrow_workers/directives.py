@@ -12,6 +12,7 @@ from regrow_signals.ids import check_id, check_type
 from regrow_signals.limits import Limits
 from regrow_signals.signal import Payload, Signal
 from regrow_signals.strict_json import dumps, loads
+from regrow_workers.finite import check_finite
 from regrow_workers.validation import one_line
 
 __all__ = ["Directive", "EffectRun", "Emit", "Stop"]
@@ -91,6 +92,7 @@ class Emit(Directive):
             )
         if isinstance(self._what, Signal):
             return self._what.data
+        check_finite(self._what, f"data of {self.type}")
         try:
             return self._what.to_json(limits)
         except PydanticSerializationError as error:

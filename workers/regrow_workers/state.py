@@ -17,6 +17,7 @@ from pydantic_core import PydanticSerializationError
 
 from regrow_signals.errors import BadDefinition, BadInput, BadPayload, NotStrictJSON, TooLarge
 from regrow_signals.strict_json import dumps, loads
+from regrow_workers.finite import check_finite, may_hide_nonfinite
 from regrow_workers.validation import did_you_mean, first_problem, may_nest, one_line
 
 __all__ = ["State", "changed_fields", "encode_state", "parse_state"]
@@ -79,7 +80,7 @@ class State(BaseModel):
         copy = cls.__new__(cls)
         _set(copy, "__dict__", self.__dict__.copy())
         _set(copy, "__pydantic_fields_set__", self.__pydantic_fields_set__.copy())
-        _set(copy, "__pydantic_extra__", self.__pydantic_extra__)
+        _set(copy, "__pydantic_extra__", None)
         _set(copy, "__pydantic_private__", None)
         validate = shape.assign
         try:
@@ -87,6 +88,9 @@ class State(BaseModel):
                 validate(copy, name, value)
         except ValidationError as error:
             raise _refused_change(cls, changes, error) from None
+        if self.__pydantic_extra__ is not None:
+            # Only now: an assignment to a model that forbids extra fields drops them.
+            _set(copy, "__pydantic_extra__", self.__pydantic_extra__)
         return copy
 
 
@@ -102,7 +106,10 @@ def encode_state(state: State, *, max_bytes: int | None = None) -> str:
         text = dumps({**json.loads(text), **state.__pydantic_extra__})
     if max_bytes is not None and len(raw) > max_bytes:
         raise TooLarge(f"{cls.__name__} is {len(raw):,} bytes as JSON; max_state is {max_bytes:,}")
-    _check_readable(cls.__regrow_shape__ or _shape_of(cls), cls, text)
+    shape = cls.__regrow_shape__ or _shape_of(cls)
+    if shape.may_hide_nonfinite:
+        check_finite(state, cls.__name__)
+    _check_readable(shape, cls, text)
     return text
 
 
@@ -139,6 +146,7 @@ class _Shape:
     whole: bool
     """A validator looks at several fields at once: changes are validated together."""
     may_nest: bool
+    may_hide_nonfinite: bool
 
 
 def _shape_of(cls: type[State]) -> _Shape:
@@ -147,6 +155,7 @@ def _shape_of(cls: type[State]) -> _Shape:
         assign=cls.__pydantic_validator__.validate_assignment,
         whole=bool(decorators.model_validators or decorators.root_validators),
         may_nest=may_nest(cls),
+        may_hide_nonfinite=may_hide_nonfinite(cls),
     )
     cls.__regrow_shape__ = shape
     return shape

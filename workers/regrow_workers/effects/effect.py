@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, get_type_hints, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -24,9 +24,10 @@ from regrow_signals.durations import Duration, to_ms
 from regrow_signals.errors import BadDefinition, BadInput, BadPayload, NotStrictJSON
 from regrow_signals.ids import check_type
 from regrow_signals.limits import Limits
-from regrow_signals.strict_json import check, dumps
+from regrow_signals.strict_json import dumps, loads
 from regrow_workers.directives import EffectRun
 from regrow_workers.effects.outcome_payloads import Done, Failed, InDoubt, named
+from regrow_workers.finite import check_finite
 from regrow_workers.validation import first_problem, one_line
 
 __all__ = ["Effect", "EffectContext", "effect", "registered_effects"]
@@ -104,10 +105,10 @@ class Effect(Generic[P, R]):
         plain: dict[str, Any] = {}
         for name, value in bound.arguments.items():
             try:
-                plain[name] = self._plain(self._adapters[name], value)
+                plain[name] = self._plain(self._adapters[name], value, f"effect {self.name}: {name}")
             except ValidationError as error:
                 raise BadPayload(f"effect {self.name}: {name}: {first_problem(error)}") from None
-            except (PydanticSerializationError, ValueError) as error:
+            except PydanticSerializationError as error:
                 raise NotStrictJSON(f"effect {self.name}: {name}: {one_line(error)}") from None
         return EffectRun(
             self.name,
@@ -120,8 +121,10 @@ class Effect(Generic[P, R]):
 
     def parse_args(self, text: str) -> dict[str, Any]:
         """Stored arguments as the function takes them, by name. ``BadPayload`` if they do not fit (any more)."""
-        check(text, what=f"arguments of effect {self.name}")
-        given = TypeAdapter(dict[str, Any]).validate_json(text)
+        read: object = loads(text, what=f"arguments of effect {self.name}")
+        if not isinstance(read, dict):
+            raise BadPayload(f"arguments of effect {self.name} are no JSON object")
+        given = cast("dict[str, Any]", read)
         unknown = [name for name in given if name not in self._adapters]
         if unknown:
             raise BadPayload(f"effect {self.name} takes no argument {unknown[0]!r:.80}")
@@ -142,7 +145,7 @@ class Effect(Generic[P, R]):
         what = f"result of effect {self.name}"
         try:
             return dumps(
-                self._plain(self._result, result),
+                self._plain(self._result, result, what),
                 max_bytes=limits.max_signal_bytes,
                 max_depth=limits.max_json_depth,
                 what=what,
@@ -159,8 +162,10 @@ class Effect(Generic[P, R]):
         return self.encode_result(function(run, **values))
 
     @staticmethod
-    def _plain(adapter: TypeAdapter[Any], value: object) -> Any:
-        return adapter.dump_python(adapter.validate_python(value), mode="json")
+    def _plain(adapter: TypeAdapter[Any], value: object, what: str) -> Any:
+        valid = adapter.validate_python(value)
+        check_finite(valid, what)
+        return adapter.dump_python(valid, mode="json")
 
 
 def registered_effects() -> Mapping[str, Effect[..., Any]]:
