@@ -125,10 +125,10 @@ def events_command(session: Session, count: int, follow: bool, as_json: bool) ->
         _show_event(entry, fields, as_json)
     after = listed[-1][0] if listed else "0-0"
     while follow:
-        for entry, fields in session.connection.read_stream(
+        for entry, raw in session.connection.read_stream(
             session.keys.events, after, count=FOLLOW_COUNT, block_ms=1000
         ):
-            _show_event(entry, {name: views.shown(value) for name, value in fields.items()}, as_json)
+            _show_event(entry, {name: views.shown(value) for name, value in raw.items()}, as_json)
             after = entry
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from regrow.cli.output import json_option, print_json
+from regrow.cli.output import json_option
 from regrow.cli.session import Session
 
 __all__ = ["doctor_command", "redis_command"]
@@ -30,9 +30,4 @@ def doctor_command(session: Session, as_json: bool) -> int:
     """
     from regrow.doctor import run_doctor  # asks a lot; not needed by other commands
 
-    code, checks, lines = run_doctor(session.url, session.settings)
-    if as_json:
-        print_json(checks)
-    else:
-        click.echo("\n".join(lines))
-    return code
+    return run_doctor(session.settings, as_json=as_json)

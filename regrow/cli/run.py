@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -16,6 +19,8 @@ __all__ = [
     "watchdog_command",
     "worker_command",
 ]
+
+HELPDESK_PACKAGED = "regrow._helpdesk"
 
 APPLICATION = click.argument("application", metavar="MODULE:TREE")
 
@@ -108,6 +113,7 @@ def metrics_command(session: Session, host: str | None, port: int | None) -> int
 @click.pass_obj
 def demo_command(session: Session, keep: bool, state_dir: Path | None) -> int:
     """The main job on real input: tickets, five kills, a poison ticket; exit code 1 if anything was lost."""
-    from regrow.demo import run_demo  # each process imports only what it runs
-
+    # The example's home: a checkout has it in examples/, the wheel inside the package.
+    home = HELPDESK_PACKAGED if importlib.util.find_spec(HELPDESK_PACKAGED) else "examples.helpdesk"
+    run_demo: Callable[..., int] = importlib.import_module(f"{home}.demo").run_demo
     return run_demo(session.settings, keep=keep, state_dir=state_dir)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from regrow.embedded_redis import running
+from regrow.client import Client, server_url
 from regrow.settings import Settings, load_settings
-from regrow_signals.client import Client
 from regrow_signals.connection import Connection
 from regrow_signals.errors import BadSetting
 from regrow_signals.keys import Keys
@@ -28,15 +27,7 @@ class Session:
     @cached_property
     def url(self) -> str:
         """The server: ``REDIS_URL``, else the embedded one that ``regrow up`` runs for this namespace."""
-        if self.settings.redis_url:
-            return self.settings.redis_url
-        found = running(self.settings.state_folder)
-        if found is None:
-            raise BadSetting(
-                f"REDIS_URL is not set and no embedded server runs for namespace {self.settings.namespace!r}: "
-                "set REDIS_URL, or start one with `regrow up`"
-            )
-        return found.url
+        return server_url(self.settings)
 
     def service_url(self) -> str:
         """The server of a long-lived process: always named, since a service must not guess."""

@@ -56,7 +56,7 @@ redis.call('HSET', agent, 'owner', ARGV[3], 'node', ARGV[4], 'pid', ARGV[5], 'st
 redis.call('XADD', exits, '*', 'kind', 'started', 'agent', ARGV[1], 'incarnation', ARGV[2], 'node', ARGV[4], 'pid', ARGV[5],
   'supervisor', record[7] or '', 'at_ms', now)
 event(events, ARGV[6], now, 'started', 'agent', ARGV[1], 'incarnation', ARGV[2], 'node', ARGV[4],
-  'supervisor', record[7] or '')
+  'supervisor', record[7] or '', 'version', reply[6])
 local exit_ms = tonumber(record[6])
 if record[4] ~= '1' and exit_ms and exit_ms <= now then
   local bucket = 1
