@@ -26,13 +26,12 @@ from typing import NoReturn
 
 from regrow_signals.errors import RegrowError
 from regrow_workers import log
-from regrow_workers.application import Application
+from regrow_workers.application import Application, load
 from regrow_workers.os_signals import die_with_parent
 from regrow_workers.spawner_link import LinkClosed, Message, SpawnerLink
 from regrow_workers.worker_process import (
     WorkerConfig,
     exec_worker,
-    load_application,
     preload,
     run_forked,
 )
@@ -197,8 +196,8 @@ def main(arguments: list[str]) -> int:
     try:
         config = WorkerConfig.from_message(_first_message(link))
         log.configure(config.settings.log_format, config.settings.log_level)
-        application = load_application(config)
-        preload()
+        application = load(config.application)
+        preload(config, application)
     except LinkClosed:
         return 0
     except RegrowError as error:

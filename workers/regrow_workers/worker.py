@@ -24,6 +24,7 @@ from regrow_workers import batch, log
 from regrow_workers.agent import Agent
 from regrow_workers.batch import CommitPlan, Ends
 from regrow_workers.fail_points import FailPoints
+from regrow_workers.process_memory import give_memory_back
 from regrow_workers.reasons import ASKED, WorkerExit
 from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase, Slot
@@ -86,6 +87,7 @@ class Worker:
         self._watch = StoreWatch(_LOG, agent)
         self._generation = 0
         self._base: Loaded | None = None
+        self._worked = True
 
     def run(self) -> WorkerExit:
         """Raises Fenced when another life owns the agent."""
@@ -114,17 +116,20 @@ class Worker:
             elif not entries:
                 entries = self._read()
             else:
-                plan = self._plan(entries)
-                read = self._commit(plan) if plan.taken else []
-                if read is None:
-                    entries = []
-                elif plan.ends is not None:
-                    return self._end(plan.ends)
-                else:
-                    entries = entries[plan.taken :] or read
+                entries, ends = self._turn(entries)
+                if ends is not None:
+                    return self._end(ends)
         return self._release(ASKED)
 
     # A turn.
+
+    def _turn(self, entries: Entries) -> tuple[Entries, Ends | None]:
+        """Apply and commit the first entries; what is to be taken next. Lets go of its plan before anybody waits."""
+        plan = self._plan(entries)
+        read = self._commit(plan) if plan.taken else []
+        if read is None:
+            return [], None
+        return entries[plan.taken :] or read, plan.ends
 
     def _plan(self, entries: Entries) -> CommitPlan:
         loaded = self._loaded
@@ -209,6 +214,10 @@ class Worker:
         self._watch.answered()
         if entries:
             self._fail.reach("after_read")
+            self._worked = True
+        elif self._worked:
+            self._worked = False
+            give_memory_back()
         return entries
 
     def _commit(self, plan: CommitPlan) -> Entries | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import encodings.idna  # noqa: F401  connecting to a host by name imports it: in the spawner, once
+import _thread
+import importlib
 import json
 import logging
 import os
 import signal
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import NoReturn
@@ -17,14 +18,14 @@ from typing import NoReturn
 from pydantic import create_model
 
 from regrow_signals.connection import Connection
-from regrow_signals.errors import ApplicationError, Fenced, RegrowError
+from regrow_signals.errors import Fenced
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
-from regrow_workers import application as applications
 from regrow_workers import log
-from regrow_workers.application import Application
+from regrow_workers.application import Application, load
 from regrow_workers.os_signals import die_with_parent, reset_for_child
 from regrow_workers.reasons import WorkerExit
+from regrow_workers.rehearsal import rehearse
 from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase, Slot, SlotTable
 from regrow_workers.spawner_link import Message
@@ -34,7 +35,6 @@ from regrow_workers.worker import Worker
 __all__ = [
     "WorkerConfig",
     "exec_worker",
-    "load_application",
     "preload",
     "run_forked",
 ]
@@ -74,21 +74,13 @@ class WorkerConfig:
         )
 
 
-def load_application(config: WorkerConfig) -> Application:
-    """Import the user's application; whatever its import raises becomes an ApplicationError of one line."""
-    try:
-        return applications.load(config.application)
-    except RegrowError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise ApplicationError(
-            f"{config.application}: importing it raised {type(error).__name__}: {error}"
-        ) from error
-
-
-def preload() -> None:
-    """Do once what each worker would do first: pydantic imports its core only when a first model is built."""
+def preload(config: WorkerConfig, application: Application) -> None:
+    """Do once, before any fork, what each worker would do first."""
+    # pydantic imports its core only when a first model is built.
     create_model("Preloaded", text=(str, ...)).model_validate_json('{"text": ""}')
+    # Connecting to a host by name imports it.
+    importlib.import_module("encodings.idna")
+    rehearse(config.url, Keys(config.namespace), config.limits, application)
 
 
 def run_forked(
@@ -138,7 +130,7 @@ def main(arguments: list[str]) -> NoReturn:
     config = WorkerConfig.from_message(told["config"])
     log.configure(config.settings.log_format, config.settings.log_level)
     die_with_parent(parent)
-    run_forked(config, load_application(config), told["message"], slots_fd, parent)
+    run_forked(config, load(config.application), told["message"], slots_fd, parent)
 
 
 def _work(config: WorkerConfig, application: Application, message: Message, slots_fd: int) -> int:
@@ -185,14 +177,14 @@ def _live(
 def _start_beating(slot: Slot) -> None:
     """Progress, not life: the thread needs the interpreter lock, so native code that holds it stops the beat, as does
     SIGSTOP; waiting for Redis does not."""
-    pause = threading.Event()
 
     def beat() -> None:
         while True:
             slot.beat()
-            pause.wait(BEAT_SECONDS)
+            time.sleep(BEAT_SECONDS)
 
-    threading.Thread(target=beat, name="regrow-progress", daemon=True).start()
+    # Not threading.Thread: its start() waits until the thread runs, a millisecond of each recovery.
+    _thread.start_new_thread(beat, ())
 
 
 def _flush() -> None:
