@@ -85,11 +85,11 @@ def order_of(process: Process) -> tuple[int, int, int]:
     return process.agent, process.incarnation, process.token
 
 
-def exit_of(world: World, index: int, charge: int) -> World:
+def exit_of(world: World, index: int, charge: int, in_hand: int = 0, *, superseded: bool = False) -> World:
     """The process is gone; its node will report it."""
     process = world.processes[index]
     rest = (*world.processes[:index], *world.processes[index + 1 :])
-    report = Report(process.node, process.agent, process.incarnation, charge)
+    report = Report(process.node, process.agent, process.incarnation, charge, in_hand, superseded)
     return world._replace(processes=rest, reports=tuple(sorted((*world.reports, report))))
 
 
@@ -136,7 +136,7 @@ def answered(scenario: Scenario, world: World, index: int, word: str) -> World:
     plan = process.plan
     match word:
         case "fenced":
-            return exit_of(world, index, 0)
+            return exit_of(world, index, 0, superseded=True)
         case "claimed" | "loaded":
             return with_process(world, loaded(scenario, process, record), index)
         case "conflict":
@@ -178,15 +178,15 @@ def loaded_steps(scenario: Scenario, world: World, index: int) -> Iterator[Step]
         releasing = with_process(world, process._replace(phase=Phase.RELEASING), index)
         yield Step("process drains", releasing._replace(budget=budget), fault=True)
     entries = [entry for entry in record.mailbox if entry > process.cursor]
-    if not entries or len(record.held) >= scenario.max_outbox:
+    if not entries or len(record.held) > scenario.max_outbox:
         return
     if process.cursor < process.careful_until:
         yield careful_step(world, index, entries[0])
         return
     for size in range(1, min(scenario.batch, len(entries)) + 1):
         if kind_of(scenario, process.agent, record.log[entries[size - 1] - 1]) is Kind.POISON:
-            dead = scripts.put(world, process.agent, record._replace(crashes=record.crashes + 1))
-            yield Step("process dies in a batch", exit_of(dead, index, 1))
+            dead = scripts.put(world, process.agent, record._replace(deaths=record.deaths + 1))
+            yield Step("process dies in a batch", exit_of(dead, index, 1, entries[size - 1]))
             return
         yield Step("process applies a batch", applying(scenario, world, index, entries[:size]))
 
@@ -210,8 +210,11 @@ def handling_steps(scenario: Scenario, world: World, index: int) -> Iterator[Ste
     if kind_of(scenario, process.agent, content) is not Kind.POISON:
         yield Step("process applies one", applying(scenario, world, index, [process.trying]))
         return
-    dead = record._replace(deaths=record.deaths + 1, crashes=record.crashes + 1)
-    yield Step("process dies in the handler", exit_of(scripts.put(world, process.agent, dead), index, 1))
+    dead = record._replace(deaths=record.deaths + 1)
+    yield Step(
+        "process dies in the handler",
+        exit_of(scripts.put(world, process.agent, dead), index, 1, process.trying),
+    )
 
 
 def applying(scenario: Scenario, world: World, index: int, entries: list[int]) -> World:

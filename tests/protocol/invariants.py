@@ -26,6 +26,7 @@ __all__ = ["Violation", "at_rest", "check_step", "check_world"]
 BY_OWNER = frozenset({"commit", "trying", "release", "reload"})
 """Scripts that only the owner of the current incarnation may have any effect with."""
 
+TWO_OWNERS = "one incarnation never has two owners, nor one after its end"
 CLAIMED = frozenset(Phase) - {Phase.FORKED}
 
 
@@ -52,23 +53,33 @@ def check_step(scenario: Scenario, before: World, after: World, call: Call, word
         require(new.incarnation >= old.incarnation, "the incarnation never goes back")
         require(new.cursor >= old.cursor, "the cursor never goes back")
         require(new.version >= old.version, "the version never goes back")
-        if old.incarnation == new.incarnation and old.owner != NOBODY:
-            require(new.owner == old.owner, "one incarnation never has two owners")
+        if old.incarnation == new.incarnation:
+            first = old.owner == NOBODY and not old.ended
+            over = new.owner == NOBODY and new.ended == new.incarnation
+            require(new.owner == old.owner or first or over, TWO_OWNERS)
     if call.script in BY_OWNER:
         require(current, f"{call.script} of a life that is over leaves no trace")
     if call.script == "claim":
         require(record.incarnation == call.incarnation, "only the current incarnation is claimed")
-    if after.agents[call.agent].ended > record.ended and not scenario.budget.repeats:
-        # With a twin from a repeated order the death of either ends the life: a needless takeover, but a safe one.
-        require(not owners(before, call.agent, record), "a life is reported ended only when it is over")
+    if call.script == "report" and after.agents[call.agent].ended > record.ended:
+        check_ended(scenario, before, call)
     if call.script == "commit":
-        check_condemned(scenario, record, after.agents[call.agent])
+        check_condemned(scenario, call.agent, record, after.agents[call.agent])
 
 
-def check_condemned(scenario: Scenario, before: Record, after: Record) -> None:
+def check_ended(scenario: Scenario, before: World, call: Call) -> None:
+    """With a twin from a repeated order the death of either ends the life, a needless takeover but a safe one; that
+    it was superseded does not."""
+    superseded = bool(call.args[2])
+    if superseded or not scenario.budget.repeats:
+        over = not owners(before, call.agent, before.agents[call.agent])
+        require(over, "a life is reported ended only when it is over")
+
+
+def check_condemned(scenario: Scenario, agent: int, before: Record, after: Record) -> None:
     """A signal is condemned only after it really killed as often as it may."""
     for entry in after.dead[len(before.dead) :]:
-        if kind_of(scenario, 0, before.log[entry - 1]) is Kind.POISON:
+        if kind_of(scenario, agent, before.log[entry - 1]) is Kind.POISON:
             require(
                 before.deaths >= scenario.max_attempts, "a signal is condemned only for deaths that happened"
             )
@@ -89,7 +100,7 @@ def owners(world: World, agent: int, record: Record) -> list[int]:
 def check_world(scenario: Scenario, world: World) -> None:
     for agent, record in enumerate(world.agents):
         require(len(owners(world, agent, record)) <= 1, "never two owners able to commit")
-        lives = 1 + record.crashes + ended_from_outside(scenario, world)
+        lives = 1 + record.deaths + ended_from_outside(scenario, world)
         require(record.incarnation <= lives, "one restart per death or verdict")
         check_signals(record)
         check_emits(scenario, world, agent)

@@ -20,26 +20,26 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("drained", ((P, P),), Budget(crashes=1, verdicts=1, drains=1)),
         Scenario("node lost", ((P,),), Budget(crashes=1, verdicts=1, lost_nodes=1, depositions=1), nodes=2),
         Scenario("leader deposed", ((P,),), Budget(crashes=1, breaks=1, verdicts=1, depositions=1)),
-        Scenario("two full agents", ((E, E), (E, E)), Budget(), max_mailbox=1, max_outbox=1, batch=1),
+        Scenario("two full agents", ((E, E), (E, E)), Budget(), max_mailbox=1, max_outbox=0, batch=1),
         Scenario(
-            "two full agents, lines broken", ((E, E, E), (E,)), Budget(breaks=1), max_mailbox=1, max_outbox=2
+            "two full agents, lines broken", ((E, E, E), (E,)), Budget(breaks=1), max_mailbox=1, max_outbox=1
         ),
-        Scenario("two full agents, killed", ((E, E), (P, E)), Budget(crashes=1), max_mailbox=1, max_outbox=2),
+        Scenario("two full agents, killed", ((E, E), (P, E)), Budget(crashes=1), max_mailbox=1, max_outbox=1),
         Scenario(
             "two full agents, killed, lines broken",
             ((E, E), (E,)),
             Budget(crashes=1, breaks=1),
             max_mailbox=1,
-            max_outbox=1,
+            max_outbox=0,
             batch=1,
         ),
-        Scenario("two full agents, verdict", ((E, E), (E,)), Budget(verdicts=1), max_mailbox=1, max_outbox=1),
+        Scenario("two full agents, verdict", ((E, E), (E,)), Budget(verdicts=1), max_mailbox=1, max_outbox=0),
         Scenario(
             "agent that emits to itself",
             ((E, E, E),),
             Budget(crashes=1, breaks=1),
             max_mailbox=2,
-            max_outbox=1,
+            max_outbox=0,
         ),
     )
 }

@@ -66,6 +66,8 @@ def claim(scenario: Scenario, world: World, call: Call) -> Reply:
     record = world.agents[call.agent]
     if record.incarnation != call.incarnation and flaw is not Flaw.CLAIM_IGNORES_INCARNATION:
         return world, "fenced"
+    if record.ended == call.incarnation and flaw is not Flaw.CLAIM_AFTER_END:
+        return world, "fenced"
     if record.owner not in {NOBODY, call.token} and flaw is not Flaw.OWNER_OVERWRITTEN:
         return world, "fenced"
     if record.owner == call.token and flaw is not Flaw.REPEATED_CLAIM_CHARGES:
@@ -120,6 +122,7 @@ def write(scenario: Scenario, world: World, agent: int, plan: Plan) -> World:
     record = record._replace(
         version=plan.version,
         cursor=plan.cursor,
+        trying=record.trying if record.trying > plan.cursor else 0,
         applied=plan.applied,
         dead=record.dead + plan.dead,
         mailbox=tuple(entry for entry in record.mailbox if entry > plan.cursor),
@@ -170,17 +173,31 @@ def expire(scenario: Scenario, world: World, call: Call) -> Reply:
     return put(world, call.agent, record._replace(held=record.held[1:], shed=shed)), "expired"
 
 
+def kept_owner(scenario: Scenario, record: Record) -> int:
+    return record.owner if scenario.flaw is Flaw.OWNER_KEPT_AT_TAKEOVER else NOBODY
+
+
 def report_call(report: Report) -> Call:
-    return Call("report", report.agent, report.incarnation, args=(report.charge,))
+    args = (report.charge, report.in_hand, int(report.superseded))
+    return Call("report", report.agent, report.incarnation, args=args)
 
 
 def report(scenario: Scenario, world: World, call: Call) -> Reply:
-    record = world.agents[call.agent]
-    if record.incarnation != call.incarnation and scenario.flaw is not Flaw.EXIT_OF_ANY_LIFE:
+    """Ends the life: no owner any more. What a life that claimed had in hand is charged at the next claim."""
+    record, flaw = world.agents[call.agent], scenario.flaw
+    charge, in_hand, superseded = call.args
+    if superseded and flaw is not Flaw.SUPERSEDED_IS_AN_END:
+        return world, "stale"
+    if record.incarnation != call.incarnation and flaw is not Flaw.EXIT_OF_ANY_LIFE:
         return world, "stale"
     if record.ended == record.incarnation:
         return world, "known"
-    world = put(world, call.agent, record._replace(ended=record.incarnation, charge=call.args[0]))
+    after = record._replace(ended=record.incarnation)
+    if record.owner != NOBODY:
+        after = after._replace(owner=kept_owner(scenario, record), charge=charge)
+        if in_hand > record.cursor and in_hand != record.trying:
+            after = after._replace(trying=in_hand, attempts=0)
+    world = put(world, call.agent, after)
     return world._replace(exits=(*world.exits, (call.agent, record.incarnation))), "recorded"
 
 
@@ -198,8 +215,8 @@ def decide(scenario: Scenario, world: World, call: Call) -> Reply:
             return world, "conflict"
     if answers:
         world = world._replace(exits=tuple(one for one in world.exits if one != event))
-    owner = record.owner if scenario.flaw is Flaw.OWNER_KEPT_AT_TAKEOVER else NOBODY
-    lived = record._replace(incarnation=call.incarnation + 1, owner=owner, node=node)
+    owner = kept_owner(scenario, record)
+    lived = record._replace(incarnation=call.incarnation + 1, owner=owner, node=node, ended=0)
     order = Order(node, call.agent, call.incarnation + 1)
     world = put(world, call.agent, lived)
     return world._replace(orders=tuple(sorted((*world.orders, order)))), "decided"

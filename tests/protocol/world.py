@@ -78,7 +78,9 @@ class Flaw(StrEnum):
     LANDED_NOT_CHECKED = "a repeat of a landed commit is taken for a fence"
     OWNER_OVERWRITTEN = "claim does not need an empty owner"
     CLAIM_IGNORES_INCARNATION = "claim does not compare the incarnation"
-    OWNER_KEPT_AT_TAKEOVER = "the decision does not empty the owner"
+    OWNER_KEPT_AT_TAKEOVER = "neither exit report nor decision empties the owner"
+    CLAIM_AFTER_END = "claim does not ask whether its life was reported ended"
+    SUPERSEDED_IS_AN_END = "the exit of a process that never owned ends the life"
     OVERTAKEN = "a later emit goes directly while earlier ones are held"
     RELAY_IN_TWO_STEPS = "the relay appends first and removes in a second call"
     NO_EXPIRY = "a held emit never becomes a dead letter"
@@ -132,8 +134,7 @@ class Record(NamedTuple):
     attempts: int = 0
     charge: int = 0
     ended: int = 0
-    deaths: int = 0  # what really happened: poison deaths that were charged to their signal
-    crashes: int = 0  # what really happened: poison deaths, charged or not
+    deaths: int = 0  # what really happened: how often poison took a process down
 
 
 class Process(NamedTuple):
@@ -181,6 +182,8 @@ class Report(NamedTuple):
     agent: int
     incarnation: int
     charge: int
+    in_hand: int = 0
+    superseded: bool = False
 
 
 class Budget(NamedTuple):
