@@ -14,11 +14,9 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
 
-from regrow_signals import effect_store, leadership
-from regrow_signals.calls import Command
+from regrow_signals import effect_store
 from regrow_signals.connection import Connection
 from regrow_signals.errors import Conflict, CorruptKey, Refused, StoreError
 from regrow_signals.keys import Keys
@@ -26,7 +24,8 @@ from regrow_signals.leadership import NodeOrder
 from regrow_signals.limits import Limits
 from regrow_signals.nodes import Charge, ExitReport
 from regrow_supervisor.beats import Beats
-from regrow_supervisor.commit_plan import Extras, InitialState, next_versions, plan_commit, registrations
+from regrow_supervisor.commit_plan import Extras, InitialState
+from regrow_supervisor.committer import Committer
 from regrow_supervisor.entries import (
     AgentExited,
     AgentStarted,
@@ -39,12 +38,11 @@ from regrow_supervisor.entries import (
 from regrow_supervisor.events import Batch, Event, Exited, NodeAvailable, Started, StartFailed, Tick
 from regrow_supervisor.inbox import next_due
 from regrow_supervisor.leader import Lease
-from regrow_supervisor.leader_view import UNUSABLE, AgentView, LeaderView
+from regrow_supervisor.leader_view import LeaderView
 from regrow_supervisor.loading import doubts, load_agents, load_nodes, load_view
 from regrow_supervisor.requests import BadRequest, mentioned_agents, read_request
 from regrow_supervisor.states import SupervisorState
 from regrow_supervisor.stored_tree import change_tree
-from regrow_supervisor.turn import Turn, take_turn
 from regrow_supervisor.watchdog_settings import WatchdogSettings
 from regrow_workers import log
 
@@ -72,15 +70,17 @@ class Reign:
         self._connection = connection
         self._keys = keys
         self._lease = lease
-        self._limits = limits
         self._settings = settings
-        self._initial = initial
         self._clock = clock
         self._beats = Beats(keys, settings)
         self._poll_at = 0.0
         self._after = "0"
         self.view = LeaderView()
+        self._tick_at = 0.0
         self.counts: Counter[str] = Counter()
+        self._committer = Committer(
+            connection, keys, lease, limits=limits, initial=initial, counts=self.counts
+        )
 
     def load(self) -> None:
         """Read everything anew and mend it; everybody gets a full timeout."""
@@ -110,14 +110,17 @@ class Reign:
             self.poll()
         due = next_due(self.view.states)
         now_ms = self._beats.store_ms(self._clock())
-        if due is not None and due <= now_ms:
+        if due is not None and due <= now_ms and self._clock() >= self._tick_at:
             self.counts["ticks"] += 1
-            self._commit(Tick(), Extras())
+            if not self._commit(Tick(), Extras()):
+                # What is due and yet does nothing must not keep us busy.
+                self._tick_at = self._clock() + self._settings.poll_ms / 1000
             due = next_due(self.view.states)
         if block_ms is not None:
             until_poll = int((self._poll_at - self._clock()) * 1000)
             until_due = block_ms if due is None else due - self._beats.store_ms(self._clock())
-            block_ms = min(block_ms, until_poll, until_due)
+            until_tick = int((self._tick_at - self._clock()) * 1000)
+            block_ms = min(block_ms, until_poll, max(until_due, until_tick))
             if block_ms < 1:
                 block_ms = None
         self._take_entries(block_ms)
@@ -217,7 +220,7 @@ class Reign:
             asked = read_request(self.view, read)
             if asked.tree is not None:
                 change = change_tree(self.view, asked.tree)
-                extras.trees = {asked.tree.name: change.trees}
+                extras.trees = {asked.tree.name: change.trees} if change.trees else {}
                 extras.replies = [(read.request, json.dumps({"ok": change.said}))]
                 for line in change.said:
                     log.event(_LOG, "tree", detail=line)
@@ -306,73 +309,9 @@ class Reign:
 
     def _commit(
         self, event: Event | None, extras: Extras, *, adopted: Mapping[str, SupervisorState] | None = None
-    ) -> None:
-        """Decide ``event`` and commit all that follows, or raise and leave the view doubtful.
-
-        Agents and nodes whose key holds the wrong type are left out, and it is decided again without them.
-        """
-        try:
-            self._commit_once(event, extras, adopted)
-        except CorruptKey as error:
-            if not self._set_corrupt_aside():
-                raise
-            log.event(_LOG, "corrupt_key", level=logging.ERROR, reason=str(error))
-            self._commit_once(event, extras, adopted)
-
-    def _set_corrupt_aside(self) -> bool:
-        """Look at the keys of all agents and nodes; whether another one of the wrong type was found."""
-        view, keys = self.view, self._keys
-        agents = [(agent, keys.agent(agent)) for agent in view.agents if agent not in view.corrupt]
-        nodes = [(node, keys.control(node)) for node in view.nodes if view.reachable(node)]
-        kinds = self._connection.pipeline([Command(("TYPE", key), str) for _, key in (*agents, *nodes)])
-        bad_agents = [
-            agent for (agent, _), kind in zip(agents, kinds, strict=False) if kind not in ("hash", "none")
-        ]
-        bad_nodes = [
-            node
-            for (node, _), kind in zip(nodes, kinds[len(agents) :], strict=True)
-            if kind not in ("stream", "none")
-        ]
-        view.corrupt.update(bad_agents)
-        for node in bad_nodes:
-            view.nodes[node] = replace(view.nodes[node], status=UNUSABLE)
-        return bool(bad_agents or bad_nodes)
-
-    def _commit_once(
-        self, event: Event | None, extras: Extras, adopted: Mapping[str, SupervisorState] | None
-    ) -> None:
-        view = self.view
+    ) -> bool:
         now_ms = self._beats.store_ms(self._clock())
-        turn = take_turn(view, event, now_ms, adopted=adopted)
-        for crash in turn.crashes:
-            log.event(
-                _LOG,
-                "supervisor_crashed",
-                level=logging.ERROR,
-                supervisor=crash.path,
-                reason=str(crash.cause),
-            )
-        extras.register = registrations(view, turn, self._initial, extras.definitions)
-        if event is not None and not _worth_a_step(turn, extras):
-            return
-        commit = plan_commit(view, turn, extras, self._lease.token)
-        self._connection.call(leadership.commit_decision(self._keys, self._limits, commit))
-        self.counts["commits"] += 1
-        self.counts["starts"] += len(turn.starts)
-        for new in extras.register:
-            known = view.agents.setdefault(new.agent, AgentView(new.supervisor))
-            known.path = new.supervisor
-        for placed in turn.starts:
-            view.settle(placed.start.child, placed.node, placed.start.incarnation, placed.start.path)
-        view.take_over(next_versions(view, turn, commit.supervisors), turn.removed)
-        view.trees.update(extras.trees)
-
-
-def _worth_a_step(turn: Turn, extras: Extras) -> bool:
-    """Whether anything is to be written; a Tick or NodeAvailable often changes nothing."""
-    decided = turn.states or turn.removed or turn.starts or turn.stops or turn.replies or turn.reports
-    given = extras.exits_entry or extras.lost or extras.lost_nodes or extras.orders or extras.replies
-    return bool(decided or given or extras.events or extras.register or extras.trees)
+        return self._committer.commit(self.view, event, extras, now_ms, adopted=adopted)
 
 
 def _internal_answer(read: Entry, why: str) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 Fields of a request: ``op``, and as the op needs ``path`` (a supervisor), ``child``, ``target`` (an agent's id or a
 supervisor's path; hold, unhold, revive, kill, restart take it instead of path and child), ``spec`` (a child's stored
-form, JSON), ``definition`` (a tree's, JSON) with ``name``, ``reason``, ``force``.
+form, JSON), ``definition`` (a tree's, JSON) with ``name``, ``reason``, ``force``, ``absent``.
 
 An answer is JSON: ``{"ok": value}`` or ``{"error": code, "message": text}``.
 """
@@ -44,6 +44,10 @@ class TreeAsked:
     name: str
     definition: Mapping[str, Any]
     force: bool = False
+    """Carry it out even though it was seen before."""
+
+    absent: bool = False
+    """Only if there is no root of this name: Redis may have lost it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +173,8 @@ def _tree(view: LeaderView, made: RequestMade) -> Asked:
     except BadInput as error:
         raise BadRequest("bad_tree", str(error)) from None
     definition = _json_object(made, "definition")
-    return Asked(tree=TreeAsked(name=name, definition=definition, force=made.fields.get("force") == "1"))
+    force, absent = made.fields.get("force") == "1", made.fields.get("absent") == "1"
+    return Asked(tree=TreeAsked(name=name, definition=definition, force=force, absent=absent))
 
 
 _READERS: Final[Mapping[str, Callable[[LeaderView, RequestMade], Asked]]] = {

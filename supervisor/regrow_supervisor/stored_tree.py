@@ -60,6 +60,8 @@ def change_tree(view: LeaderView, asked: TreeAsked) -> TreeChange:
     _check(asked.definition, root)
     seen = view.trees.get(root, ())
     state = view.states.get(root)
+    if asked.absent and state is not None:
+        return TreeChange(trees=seen)
     if state is None or state.status == "exited":
         return _start(view, asked, seen, digest)
     if seen and seen[-1] == digest:

@@ -1,4 +1,8 @@
-"""Handing our own tree in: once per life of this process, as a request like any other."""
+"""Handing our own tree in: once per life of this process, as a request like any other.
+
+It is handed in again, for the case that Redis lost it, at a takeover and after a restart of Redis; then it counts only
+where no root of its name is on record.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +56,12 @@ class TreeRequest:
                 self._say(line)
 
     def again(self) -> None:
-        """Redis was restarted and may have lost the request: hand it in again, unless the answer was here."""
-        self._handed_in = self.answered
+        """Redis may have lost the request, or the tree itself: hand it in again, once answered only for that case."""
+        self._handed_in = False
+        if self.answered:
+            self.answered = False
+            self._request = new_id()
+            self._fields["absent"] = "1"
 
 
 def _text(reply: Any) -> str | None:

@@ -195,6 +195,8 @@ class Watchdog:
 
     def _take_over(self) -> None:
         log.event(_LOG, "leading")
+        if self._tree is not None and self._tree.answered:
+            self._tree.again()
         self._doubtful = True
         self.reign = Reign(
             self._connection,

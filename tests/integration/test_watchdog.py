@@ -1,4 +1,4 @@
-"""The watchdog against a real Redis, with nodes that live in the test: they join, beat, claim and report by the scripts."""
+"""The watchdog against a real Redis. Nodes live in the test: they join, beat, claim and report by the scripts."""
 
 from __future__ import annotations
 
