@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,7 +27,7 @@ ONE = "birth:1-1:1"
 
 
 @contextmanager
-def no_memory(raw: redis.Redis) -> Iterator[None]:
+def no_memory(raw: redis.Redis) -> Generator[None]:
     raw.config_set("maxmemory", 1)
     try:
         yield

@@ -107,11 +107,14 @@ for _, target in ipairs(touched) do
   if remain > 0 then redis.call('HSET', agent, field, remain) else redis.call('HDEL', agent, field) end
   left = left + box.left
 end
-if whole and left == 0 then
-  -- Nothing is held any more, whatever the counts say (an outbox that was emptied by hand).
-  for _, field in ipairs(redis.call('HKEYS', agent)) do
-    if string.sub(field, 1, 5) == 'held:' then redis.call('HDEL', agent, field) end
+-- Where the whole outbox was seen without a held emit, counts that are left are wrong (it was emptied by hand).
+local waiting = false
+for _, field in ipairs(redis.call('HKEYS', agent)) do
+  if string.sub(field, 1, 5) == 'held:' then
+    if whole and left == 0 then redis.call('HDEL', agent, field) else waiting = true end
   end
+end
+if not waiting then
   redis.call('ZREM', held, ARGV[1])
 elseif oldest then
   redis.call('ZADD', held, oldest, ARGV[1])
