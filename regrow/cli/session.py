@@ -9,6 +9,7 @@ from regrow.settings import Settings, load_settings
 from regrow_signals.connection import Connection
 from regrow_signals.errors import BadSetting
 from regrow_signals.keys import Keys
+from regrow_workers import log
 
 __all__ = ["Session"]
 
@@ -30,7 +31,8 @@ class Session:
         return server_url(self.settings)
 
     def service_url(self) -> str:
-        """The server of a long-lived process: always named, since a service must not guess."""
+        """The server of a long-lived process: always named, since a service must not guess. Sets its log up, too."""
+        log.configure(self.settings.log_format, self.settings.log_level)
         if not self.settings.redis_url:
             raise BadSetting(
                 "REDIS_URL is not set: this process serves a system and must be told which "

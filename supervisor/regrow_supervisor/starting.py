@@ -118,6 +118,10 @@ def next_up(world: World, s: SupervisorState, after: int, why: str) -> None:
             return
 
 
+#: How the reason of a child begins that waits for a node: it is no end, and forgotten once the child runs.
+_WAITING = "waiting: "
+
+
 def begin_start(world: World, s: SupervisorState, child: ChildState, why: str, request: str = "") -> None:
     """Order the child's next life, or decline in its name if it is held or parked."""
     if child.held or (child.status == "parked" and why != "restart"):
@@ -154,14 +158,19 @@ def start_outcome(world: World, s: SupervisorState, waiting: Mapping[str, Any]) 
     match word:
         case "started":
             restarts = child.restarts + (why in _RESTARTS)
-            child = set_child(s, child, status="running", started_ms=world.now_ms, restarts=restarts)
+            reason = "" if child.reason.startswith(_WAITING) else child.reason
+            child = set_child(
+                s, child, status="running", started_ms=world.now_ms, restarts=restarts, reason=reason
+            )
             world.report(s, "progress", child)
             world.reply(request, _life(child, child.incarnation, rest[0]))
         case "declined":
             world.reply(request, _life(child, None, None))
             _declined(world, s, child, why)
         case "unplaced":
-            set_child(s, child, status="waiting", reason=rest[0])
+            # No life began under this number: the next start takes it again.
+            reason = _WAITING + rest[0]
+            set_child(s, child, status="waiting", reason=reason, incarnation=child.incarnation - 1)
             world.report(s, "waiting", child, rest[0])
             world.reply(request, _life(child, None, rest[0]))
         case "lost":
