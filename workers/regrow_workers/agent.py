@@ -162,7 +162,9 @@ class Agent(Generic[S]):
             significant=significant,
             isolation=isolation,
             resume=resume,
-            init=init.model_dump() if isinstance(init, State) else (init if init is not None else {}),
+            init=init.model_dump(exclude_unset=True)
+            if isinstance(init, State)
+            else (init if init is not None else {}),
             deadline=deadline,
             max_memory=max_memory,
             max_mailbox=max_mailbox,

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from regrow_signals.errors import ApplicationError, BadDefinition
 from regrow_workers.agent import Agent
@@ -43,7 +43,7 @@ def on_worker_start(function: F) -> F:
 
 
 def load(target: str) -> Application:
-    """Import the module and find the tree. ``ApplicationError`` says in one line what is missing and where it looked."""
+    """Import the module and find the tree. ``ApplicationError`` says in a line what is missing and where."""
     module_name, colon, attribute = target.partition(":")
     if (
         not colon
@@ -55,7 +55,7 @@ def load(target: str) -> Application:
             f'{target!r} names no application; write "module:attribute", such as helpdesk:tree'
         )
     tree = _attribute(_imported(module_name), module_name, attribute)
-    if isinstance(tree, type) or not isinstance(tree, SupervisorLike):
+    if not _is_tree(tree):
         shown = f"the class {tree.__name__}" if isinstance(tree, type) else f"a {type(tree).__name__}"
         raise ApplicationError(f"{target}: {shown} is no tree; it must be a Supervisor(...)")
     return Application(
@@ -109,11 +109,15 @@ def _attribute(module: object, module_name: str, attribute: str) -> object:
             found = getattr(found, name)
         except AttributeError:
             known = {key: None for key in vars(module) if not key.startswith("_")}
-            trees = {key: None for key in known if isinstance(getattr(module, key), SupervisorLike)}
+            trees = {key: None for key in known if _is_tree(getattr(module, key))}
             raise ApplicationError(
                 f"module {module_name} has no attribute {name!r}{did_you_mean(name, trees or known)}"
             ) from None
     return found
+
+
+def _is_tree(value: object) -> TypeGuard[SupervisorLike]:
+    return not isinstance(value, type) and isinstance(value, SupervisorLike)
 
 
 def _place(kind: type) -> str:

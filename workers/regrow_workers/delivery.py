@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, cast
 
+from regrow_signals.ids import check_type
 from regrow_signals.signal import Signal
+from regrow_signals.strict_json import check
 from regrow_workers.context import Context
 
 __all__ = ["Addressee", "Delivery"]
@@ -46,13 +48,15 @@ class Delivery:
     def at_ms(self) -> int:
         """The time of acceptance by the clock of Redis: the entry's own, else that of its id."""
         text = self.fields.get("at_ms")
-        if isinstance(text, str) and text.isdecimal() and len(text) < 16:
+        if isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 16:
             return int(text)
         return int(self.entry.partition("-")[0])
 
     def signal(self) -> Signal:
         """The whole signal; ``BadInput`` for an entry that is none."""
         if self._signal is None:
+            check_type(self.type)
+            check(self.data)
             self._signal = Signal.from_fields(self.fields)
         return self._signal
 

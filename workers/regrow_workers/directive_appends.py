@@ -98,6 +98,6 @@ def _hops(text: str | bytes | None, limits: Limits) -> int:
     """Hops made so far. What cannot be read counts as the most: a storm must not hide behind junk."""
     if text is None:
         return 0
-    if isinstance(text, str) and text.isdecimal() and len(text) < 6:
+    if isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 6:
         return int(text)
     return limits.max_hops
