@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from regrow_signals.limits import Limits
 from regrow_signals.signal import Payload, Signal
 from tests.conftest import wait_until
 from tests.crash.processes import alive, children, descendants
+from tests.crash.recorder_app import Number
 
 LEADER = "the test"
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +36,10 @@ settings = NodeSettings(die_with_parent=True, **told["settings"])
 log.configure(settings.log_format, settings.log_level)
 sys.exit(run_node(settings, url=told["url"], namespace="regrow", application=told["application"]))
 """
+
+
+def numbers(first: int, last: int) -> list[Number]:
+    return [Number(n=n) for n in range(first, last + 1)]
 
 
 class NodeUnderTest:
@@ -74,6 +80,9 @@ class NodeUnderTest:
     def spawner(self) -> int:
         (pid,) = children(self.process.pid)
         return pid
+
+
+StartNode = Callable[..., NodeUnderTest]
 
 
 class Decisions:

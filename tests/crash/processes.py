@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ["alive", "children", "descendants", "private_bytes", "state"]
+__all__ = ["alive", "children", "cpu_ticks", "descendants", "private_bytes", "state"]
 
 
 def state(pid: int) -> str:
@@ -19,6 +19,11 @@ def state(pid: int) -> str:
 def alive(pid: int) -> bool:
     """Running or stopped, not gone and not a zombie."""
     return state(pid) not in ("", "Z", "X")
+
+
+def cpu_ticks(pid: int) -> int:
+    """Time in its own code so far; a process that spins gets more and more of it."""
+    return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[11])
 
 
 def children(pid: int) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from regrow_signals.signal import Payload
 from regrow_workers.agent import Agent
-from regrow_workers.directives import Stop
+from regrow_workers.directives import Emit, Stop
 from regrow_workers.handlers import handles
 from regrow_workers.state import State
 from regrow_workers.step import Step
@@ -23,6 +23,11 @@ class Misbehave(Payload, type="test.misbehave"):
     how: str
 
 
+class Forward(Payload, type="test.forward"):
+    to: str
+    n: int
+
+
 class Seen(State):
     numbers: tuple[int, ...] = ()
 
@@ -31,6 +36,10 @@ class Recorder(Agent[Seen], name="recorder"):
     @handles(Number)
     def number(self, seen: Seen, number: Number) -> Step[Seen]:
         return seen.evolve(numbers=(*seen.numbers, number.n))
+
+    @handles(Forward)
+    def forward(self, seen: Seen, wanted: Forward) -> Step[Seen]:
+        return Emit(Number(n=wanted.n), to=wanted.to)
 
     @handles(Misbehave)
     def misbehave(self, seen: Seen, wanted: Misbehave) -> Step[Seen]:

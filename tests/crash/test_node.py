@@ -4,43 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
 from tests.conftest import wait_until
-from tests.crash.node_harness import Decisions, NodeUnderTest
-from tests.crash.processes import alive, descendants, private_bytes
+from tests.crash.node_harness import Decisions, StartNode, numbers
+from tests.crash.processes import alive, cpu_ticks, descendants, private_bytes
 from tests.crash.recorder_app import Misbehave, Number
 
 pytestmark = pytest.mark.crash
-
-StartNode = Callable[..., NodeUnderTest]
-
-
-@pytest.fixture
-def decisions(redis_url: str) -> Iterator[Decisions]:
-    made = Decisions(redis_url)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def start_node(redis_url: str) -> Iterator[StartNode]:
-    nodes: list[NodeUnderTest] = []
-
-    def start(**settings: Any) -> NodeUnderTest:
-        nodes.append(NodeUnderTest(redis_url, **settings))
-        return nodes[-1]
-
-    yield start
-    for node in nodes:
-        node.end()
-
-
-def numbers(first: int, last: int) -> list[Number]:
-    return [Number(n=n) for n in range(first, last + 1)]
 
 
 def test_a_killed_worker_is_told_and_the_next_life_goes_on(
@@ -152,7 +124,8 @@ def test_a_worker_that_does_not_stop_in_time_is_killed(decisions: Decisions, sta
     node = decisions.node_id()
     decisions.register("a")
     decisions.send("a", Misbehave(how="spin"))
-    decisions.wait_running("a", decisions.start("a", node, deadline_ms="60000"))
+    pid = decisions.wait_running("a", decisions.start("a", node, deadline_ms="60000"))
+    wait_until(lambda: cpu_ticks(pid) > 10, "the handler spins")
 
     decisions.order(node, order="stop", agent="a", incarnation="1", shutdown_ms="200")
 
@@ -226,6 +199,36 @@ def test_a_killed_spawner_is_the_uncharged_end_of_its_workers_and_is_replaced(
     decisions.wait_numbers("a", [1])
 
 
+def test_a_spawner_that_does_not_answer_is_replaced(decisions: Decisions, start_node: StartNode) -> None:
+    parent = start_node(heartbeat=0.3, node_timeout=1.0)
+    node = decisions.node_id()
+    decisions.register("a")
+    decisions.wait_running("a", decisions.start("a", node))
+
+    os.kill(parent.spawner(), signal.SIGSTOP)
+
+    assert decisions.wait_end("a", timeout=5)["reason"] == "spawner_lost"
+    decisions.wait_running("a", decisions.start("a", node))
+
+
+def test_an_unreadable_record_of_one_agent_disturbs_no_other(
+    decisions: Decisions, start_node: StartNode
+) -> None:
+    start_node(heartbeat=0.3)
+    node = decisions.node_id()
+    for agent in ("a", "b"):
+        decisions.register(agent)
+        decisions.wait_running(agent, decisions.start(agent, node))
+
+    decisions.raw.delete(decisions.keys.agent("a"))
+    decisions.raw.set(decisions.keys.agent("a"), "not ours")
+    decisions.send("b", Number(n=1))
+
+    decisions.wait_numbers("b", [1])
+    with pytest.raises(AssertionError):
+        wait_until(lambda: decisions.ends("b"), "the other agent ends", timeout=1.5)
+
+
 def test_a_killed_node_takes_all_its_processes_along(decisions: Decisions, start_node: StartNode) -> None:
     parent = start_node()
     decisions.register("a")
@@ -262,7 +265,8 @@ def test_a_drain_kills_what_does_not_end_in_its_time(decisions: Decisions, start
     parent = start_node(drain=0.5)
     decisions.register("a")
     decisions.send("a", Misbehave(how="spin"))
-    decisions.wait_running("a", decisions.start("a", decisions.node_id(), deadline_ms="60000"))
+    pid = decisions.wait_running("a", decisions.start("a", decisions.node_id(), deadline_ms="60000"))
+    wait_until(lambda: cpu_ticks(pid) > 10, "the handler spins")
 
     parent.ask_to_end()
 

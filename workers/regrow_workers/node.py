@@ -139,7 +139,7 @@ class Node:
         now = time.monotonic()
         if self._spawn_at is not None and now >= self._spawn_at:
             self._start_spawner()
-        if now >= self._next_due():
+        if self._code is None and now >= self._next_due():
             self._tick(now)
 
     def _next_due(self) -> float:
@@ -339,6 +339,8 @@ class Node:
 
     def _go_on_draining(self, now: float) -> None:
         """Leave once the last life is reported, or a moment after the rest was killed."""
+        if self._code is not None:
+            return
         end = now if self._drain_until is None else self._drain_until
         if len(self._roster) and self._spawner is not None:
             if now >= end:

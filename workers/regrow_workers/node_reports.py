@@ -14,7 +14,7 @@ from typing import Any
 from regrow_signals import nodes
 from regrow_signals.calls import Call
 from regrow_signals.connection import Connection
-from regrow_signals.errors import CorruptKey, Refused, StoreError, WrongServer
+from regrow_signals.errors import CorruptKey, Refused, RegrowError, StoreError, WrongServer
 from regrow_signals.keys import Keys
 from regrow_workers import log
 from regrow_workers.inbox import Inbox
@@ -102,12 +102,11 @@ class Reporter(threading.Thread):
 
     def finish(self, within: float) -> bool:
         """Send what is pending and end; False if Redis has not taken all of it in time."""
-        if not self.is_alive():
-            return True
         self._give_up_at = time.monotonic() + within
         self._handed.put(None)
-        self.join(within + 0.2)
-        return not self.is_alive() and not self._pending and self._handed.empty()
+        if self.is_alive():
+            self.join(within + 0.2)
+        return not self.is_alive() and not self._pending
 
     # The thread.
 
@@ -152,11 +151,13 @@ class Reporter(threading.Thread):
             batch = [self._pending[index] for index in range(min(len(self._pending), PIPELINED))]
             answers = connection.pipeline([each.call for each in batch])
             for handed, answer in zip(batch, answers, strict=True):
-                if isinstance(answer, StoreError):
+                hopeless = isinstance(answer, CorruptKey | Refused) and not handed.joined_as
+                if isinstance(answer, RegrowError) and not hopeless:
                     raise answer
-                if isinstance(answer, Refused):
+                if hopeless:
+                    # One agent's unreadable record must not keep back what is told of the others.
                     script = handed.call.script
-                    log.event(_LOG, "report_refused", level=logging.WARNING, script=script, error=str(answer))
+                    log.event(_LOG, "report_refused", level=logging.ERROR, script=script, error=str(answer))
                 self._node = handed.joined_as or self._node
                 self._pending.popleft()
 
@@ -164,7 +165,11 @@ class Reporter(threading.Thread):
         node = self._node
         if not node:
             return
-        reply = connection.call(nodes.beat(self._keys, node, self._running, load=self._load))
+        try:
+            reply = connection.call(nodes.beat(self._keys, node, self._running, load=self._load))
+        except CorruptKey as error:
+            log.event(_LOG, "beat_refused", level=logging.ERROR, node=node, error=str(error))
+            return
         if not reply.known:
             self._inbox.post(Declared(node))
         elif reply.stale:
