@@ -224,7 +224,7 @@ class Client:
     def dead_retry(self, agent: str, letter: str) -> SentReceipt:
         """Send a dead letter's signal once more, as ``<id>:retry-<n>``."""
         return self._sent(
-            self.connection.call(mailbox.dead_retry(self.keys, self._calls.limits, agent, letter))
+            self.connection.run(mailbox.dead_retry(self.keys, self._calls.limits, agent, letter))
         )
 
     def dead_drop(self, agent: str, letter: str) -> str:
@@ -310,8 +310,8 @@ class AsyncClient:
 
     async def dead_retry(self, agent: str, letter: str) -> AsyncSentReceipt:
         """As ``Client.dead_retry``."""
-        call = mailbox.dead_retry(self.keys, self._calls.limits, agent, letter)
-        return self._sent(await self.connection.call(call))
+        op = mailbox.dead_retry(self.keys, self._calls.limits, agent, letter)
+        return self._sent(await self.connection.run(op))
 
     async def dead_drop(self, agent: str, letter: str) -> str:
         """As ``Client.dead_drop``."""

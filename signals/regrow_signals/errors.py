@@ -1,29 +1,29 @@
 """Every error that regrow raises on purpose, in one tree.
 
-    RegrowError
-      BadInput(ValueError)            what the caller gave is wrong; nothing was changed
-        BadId  BadTypeName  BadNamespace  BadSetting
-        BadPayload                    data does not fit its model
-        NotStrictJSON                 NaN, lone surrogate, too deep, not JSON at all
-        TooLarge                      over a limit in bytes or count
-        BadDefinition(TypeError)      an agent, handler, effect, child spec or tree that cannot work
-        ApplicationError              "module:attribute" cannot be loaded or holds no tree
-      Refused                         the store said no; nothing was changed
-        NoSuchAgent  MailboxFull  MailboxExhausted  DeadLettersFull  IdConflict
-        Fenced                        this incarnation is not the current one (superseded)
-        Conflict                      version or cursor is not what was expected
-        NotLeader
-        SupervisorCallRefused         OTP's errors of start_child and its kin
-          ChildNotFound  AlreadyStarted  AlreadyPresent  StillRunning  StillRestarting  MaxChildren  StartFailed
-          SupervisorNotFound
-      Reject                          raised by a handler: "this signal is wrong"
-      Unhandled                       no handler for the type
-      ImpureHandler                   a handler changed its input, or returned what is no Step
-      StoreError                      Redis itself
-        StoreUnavailable              cannot be asked: down, loading, refusing writes, timed out
-        FateUnknown                   the command may or may not have run (carries the receipt where there is one)
-        WrongServer                   too old, a cluster without the hash tag, missing rights
-        CorruptKey                    a key of ours holds the wrong type or unreadable text
+RegrowError
+  BadInput(ValueError)            what the caller gave is wrong; nothing was changed
+    BadId  BadTypeName  BadNamespace  BadSetting
+    BadPayload                    data does not fit its model
+    NotStrictJSON                 NaN, lone surrogate, too deep, not JSON at all
+    TooLarge                      over a limit in bytes or count
+    BadDefinition(TypeError)      an agent, handler, effect, child spec or tree that cannot work
+    ApplicationError              "module:attribute" cannot be loaded or holds no tree
+  Refused                         the store said no; nothing was changed
+    NoSuchAgent  MailboxFull  MailboxExhausted  DeadLettersFull  IdConflict
+    Fenced                        this incarnation is not the current one (superseded)
+    Conflict                      version or cursor is not what was expected
+    NotLeader
+    SupervisorCallRefused         OTP's errors of start_child and its kin
+      ChildNotFound  AlreadyStarted  AlreadyPresent  StillRunning  StillRestarting  MaxChildren  StartFailed
+      SupervisorNotFound
+  Reject                          raised by a handler: "this signal is wrong"
+  Unhandled                       no handler for the type
+  ImpureHandler                   a handler changed its input, or returned what is no Step
+  StoreError                      Redis itself
+    StoreUnavailable              cannot be asked: down, loading, refusing writes, timed out
+    FateUnknown                   the command may or may not have run (carries the receipt where there is one)
+    WrongServer                   too old, a cluster without the hash tag, missing rights
+    CorruptKey                    a key of ours holds the wrong type or unreadable text
 """
 
 from __future__ import annotations

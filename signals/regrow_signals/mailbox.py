@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from regrow_signals.calls import Arg, Call
+from regrow_signals.calls import Arg, Call, Command, Op
 from regrow_signals.errors import BadInput, CorruptKey, RegrowError, StoreError
 from regrow_signals.ids import check_id
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
-from regrow_signals.replies import refusal, words
+from regrow_signals.replies import pairs, refusal, words
 from regrow_signals.scripts import declare
 from regrow_signals.signal import Signal
 
@@ -39,7 +39,7 @@ STATUS: Final = declare(
 DEAD_RETRY: Final = declare(
     "dead_retry",
     keys=["agent", "mailbox", "dead", "fate", "counters"],
-    args=["letter", "max_mailbox", "fate_bound"],
+    args=["letter", "max_mailbox", "fate_bound", "target"],
 )
 DEAD_DROP: Final = declare(
     "dead_drop", keys=["agent", "dead", "fate", "counters"], args=["letter", "fate_bound"]
@@ -121,16 +121,29 @@ def status(keys: Keys, receipt: Receipt) -> Call[Status]:
     return Call(STATUS, names, args, _status, repeatable=True, hint=agent)
 
 
-def dead_retry(keys: Keys, limits: Limits, agent: str, letter: str) -> Call[Receipt]:
-    """Put a dead letter's signal at the mailbox's end, as ``<id>:retry-<n>``. Never repeated by itself."""
-    check_id(agent, "agent")
+def dead_retry(keys: Keys, limits: Limits, agent: str, letter: str) -> Op[Receipt]:
+    """Send a dead letter's signal again, as ``<id>:retry-<n>``: to the agent, or, if it was an emit, to its target.
+
+    Never repeated by itself. ``NoSuchAgent`` when whom it is for is not registered (yet); the letter stays.
+    """
+    place = _letter(letter)
+    target = yield Command(("XRANGE", keys.dead(check_id(agent, "agent")), place, place), _target, hint=agent)
+    receiver = target or agent
 
     def parse(reply: Any) -> Receipt:
-        _, new, entry, birth = words(reply, agent)
-        return Receipt(agent, new, entry, birth, remembered=False)
+        _, new, entry, birth = words(reply, receiver)
+        return Receipt(receiver, new, entry, birth, remembered=False)
 
-    names = (keys.agent(agent), keys.mailbox(agent), keys.dead(agent), keys.fate(agent), keys.counters)
-    return Call(DEAD_RETRY, names, (_letter(letter), limits.max_mailbox, _fates(limits)), parse, hint=agent)
+    names = (keys.agent(receiver), keys.mailbox(receiver), keys.dead(agent), keys.fate(agent), keys.counters)
+    args = (place, limits.max_mailbox, _fates(limits), target)
+    receipt: Receipt = yield Call(DEAD_RETRY, names, args, parse, hint=receiver)
+    return receipt
+
+
+def _target(reply: Any) -> str:
+    """Whom the letter was for, if it says so."""
+    target = pairs(reply[0][1]).get("target", "") if reply else ""
+    return check_id(target, "target of the letter") if target else ""
 
 
 def dead_drop(keys: Keys, limits: Limits, agent: str, letter: str) -> Call[str]:

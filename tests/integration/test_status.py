@@ -101,7 +101,7 @@ def test_retried_letter_comes_again_under_a_new_id(
 ) -> None:
     letter = bury(raw, keys, receipt.entry)
 
-    again = connection.call(dead_retry(keys, limits, "support", letter))
+    again = connection.run(dead_retry(keys, limits, "support", letter))
 
     assert again.signal_id == "t-1:retry-1"
     [(entry, fields)] = raw.xrange(keys.mailbox("support"))
@@ -119,7 +119,7 @@ def test_second_retry_counts_on(
 ) -> None:
     letter = bury(raw, keys, receipt.entry, id="t-1:retry-9")
 
-    assert connection.call(dead_retry(keys, limits, "support", letter)).signal_id == "t-1:retry-10"
+    assert connection.run(dead_retry(keys, limits, "support", letter)).signal_id == "t-1:retry-10"
 
 
 def test_retry_into_a_full_mailbox_is_refused_and_keeps_the_letter(
@@ -134,7 +134,24 @@ def test_retry_into_a_full_mailbox_is_refused_and_keeps_the_letter(
     connection.call(send(keys, limits, "support", Signal.of("x.y")))
 
     with unchanged(), pytest.raises(MailboxFull):
-        connection.call(dead_retry(keys, replace(limits, max_mailbox=1), "support", letter))
+        connection.run(dead_retry(keys, replace(limits, max_mailbox=1), "support", letter))
+
+
+def test_retried_emit_goes_to_its_target_not_to_its_sender(
+    connection: Connection, raw: Any, keys: Keys, limits: Limits, receipt: Receipt, unchanged: Unchanged
+) -> None:
+    letter = bury(raw, keys, receipt.entry, target="billing")
+
+    with unchanged(), pytest.raises(NoSuchAgent, match="billing"):
+        connection.run(dead_retry(keys, limits, "support", letter))
+
+    raw.hset(keys.agent("billing"), mapping={"birth": "b-7", "type": "billing", "cursor": "0-0"})
+    again = connection.run(dead_retry(keys, limits, "support", letter))
+    assert again.agent == "billing"
+    [(entry, fields)] = raw.xrange(keys.mailbox("billing"))
+    assert entry == again.entry
+    assert "target" not in fields
+    assert raw.xlen(keys.dead("support")) == 0
 
 
 def test_dropped_letter_is_gone_and_says_so(
@@ -147,21 +164,26 @@ def test_dropped_letter_is_gone_and_says_so(
     assert connection.call(status(keys, receipt)) == Status("dropped")
 
 
-@pytest.mark.parametrize("operation", [dead_retry, dead_drop])
+@pytest.mark.parametrize("name", ["retry", "drop"])
 def test_letter_that_is_not_there_is_refused(
-    operation: Any,
+    name: str,
     connection: Connection,
     keys: Keys,
     limits: Limits,
     receipt: Receipt,
     unchanged: Unchanged,
 ) -> None:
+    def operation(agent: str, letter: str) -> object:
+        if name == "retry":
+            return connection.run(dead_retry(keys, limits, agent, letter))
+        return connection.call(dead_drop(keys, limits, agent, letter))
+
     with unchanged(), pytest.raises(Refused, match="no dead letter 1-1"):
-        connection.call(operation(keys, limits, "support", "1-1"))
+        operation("support", "1-1")
     with unchanged(), pytest.raises(NoSuchAgent):
-        connection.call(operation(keys, limits, "nobody", "1-1"))
+        operation("nobody", "1-1")
     with pytest.raises(BadInput):
-        operation(keys, limits, "support", "-")
+        operation("support", "-")
 
 
 def test_settled_fates_are_bounded_and_the_gap_is_admitted(

@@ -1,23 +1,26 @@
--- dead_retry: put a dead letter's signal at the end of the mailbox again, under a new id.
--- KEYS 1 agent hash           the agent's record
--- KEYS 2 mailbox stream       its mailbox
--- KEYS 3 dead stream          its dead letters
--- KEYS 4 fate hash            what became of the signal
+-- dead_retry: send a dead letter's signal again, under a new id: to whom it was for, which for an emit is its target.
+-- KEYS 1 agent hash           the record of whom it is for
+-- KEYS 2 mailbox stream       the mailbox of whom it is for
+-- KEYS 3 dead stream          the dead letters it lies in
+-- KEYS 4 fate hash            what became of the signal, where it lies
 -- KEYS 5 counters hash        retried letters by agent type
 -- ARGV 1 letter               the letter's stream id
 -- ARGV 2 max_mailbox          bound of a mailbox whose agent names none of its own
 -- ARGV 3 fate_bound           how many fates are kept
+-- ARGV 4 target               whom it is for, if that is not whose dead letter it is; else ''
 -- REPLY retried <new id> <entry> <birth>
+-- REPLY refused other_target <target>
 -- REPLY refused no_such_agent | no_such_letter <letter> | mailbox_full <length> <bound> | mailbox_exhausted
 -- INCLUDE accept
 -- INCLUDE letter
 -- INCLUDE count
 local agent, mailbox, dead, fate, counters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local letter, max_mailbox, fate_bound = ARGV[1], ARGV[2], ARGV[3]
+local letter, max_mailbox, fate_bound, target = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local known = redis.call('HMGET', agent, 'birth', 'type', 'cursor', 'max_mailbox')
 if not known[1] then return { 'refused', 'no_such_agent' } end
 local own, fields = read_letter(dead, letter)
 if not fields then return { 'refused', 'no_such_letter', letter } end
+if (fields.target or '') ~= target then return { 'refused', 'other_target', fields.target or '' } end
 local bound = tonumber(known[4] or '') or tonumber(max_mailbox)
 local length = redis.call('XLEN', mailbox)
 if length >= bound then return { 'refused', 'mailbox_full', tostring(length), tostring(bound) } end

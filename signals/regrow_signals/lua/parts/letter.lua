@@ -1,5 +1,7 @@
 -- One dead letter: its fields, split into the signal's own and the letter's, and the entry as a reply says it.
-local OF_THE_LETTER = { entry = true, reason = true, error = true, attempts = true, at_ms = true, dead_ms = true }
+local OF_THE_LETTER = {
+  entry = true, reason = true, error = true, attempts = true, at_ms = true, dead_ms = true, target = true,
+}
 
 local function read_letter(dead, entry)
   local found = redis.call('XRANGE', dead, entry, entry)[1]
