@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from regrow_signals.durations import to_ms
 from regrow_signals.errors import BadDefinition, BadInput
 from regrow_signals.ids import check_id
-from regrow_workers.child_spec import ChildSpec, OnExceeded, Restart, Shutdown
+from regrow_workers.child_spec import Backoff, ChildSpec, OnExceeded, Restart, Shutdown
 
 if TYPE_CHECKING:
     from regrow_workers.agent import Agent
@@ -119,12 +119,13 @@ class Supervisor:
 
     def definition(self) -> dict[str, Any]:
         """The stored form of the whole tree: plain JSON (definition.py)."""
-        stored = self._definition()
+        stored = self.branch_definition()
         if self.pause is not None:
             stored["pause"] = {"first_ms": to_ms(self.pause.first), "longest_ms": to_ms(self.pause.longest)}
         return stored
 
-    def _definition(self) -> dict[str, Any]:
+    def branch_definition(self) -> dict[str, Any]:
+        """As ``definition``, without what only a root has."""
         stored: dict[str, Any] = {
             "strategy": self.strategy,
             "max_restarts": self.max_restarts,
@@ -234,14 +235,14 @@ def child_definition(child: ChildSpec, supervisor: Supervisor | None = None) -> 
         "start": {},
     }
     if isinstance(child.supervisor, Supervisor):
-        stored["supervisor"] = child.supervisor._definition()
+        stored["supervisor"] = child.supervisor.branch_definition()
         return stored
     stored["start"] = _start(child)
     limit = _limit(child, supervisor)
     if limit is not None:
         stored["limit"] = limit
-    if child.backoff is not None and not isinstance(child.backoff, (int, float, timedelta)):
-        backoff = child.backoff
+    backoff = child.backoff
+    if isinstance(backoff, Backoff):
         stored["backoff"] = {
             "first_ms": max(1, to_ms(backoff.first)),
             "factor": backoff.factor,
@@ -296,13 +297,17 @@ def _checked_name(name: str) -> str:
 
 def _whole_seconds(name: str, value: float | timedelta) -> int:
     """OTP's window is counted in whole seconds."""
-    seconds: object = value.total_seconds() if isinstance(value, timedelta) else value
-    fine = isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and math.isfinite(seconds)
-    if not fine or seconds != int(cast("float", seconds)) or cast("float", seconds) < 1:
+    seconds = cast("object", value.total_seconds() if isinstance(value, timedelta) else value)
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, (int, float))
+        or not 1 <= seconds < math.inf
+        or seconds != int(seconds)
+    ):
         raise BadDefinition(
             f"supervisor {name!r}: max_seconds: {value!r} must be whole seconds, 1 or more (OTP's window)"
         )
-    return int(cast("float", seconds))
+    return int(seconds)
 
 
 def _as_sequence(name: str, children: object) -> Sequence[ChildSpec | Supervisor]:

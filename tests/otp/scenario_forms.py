@@ -32,20 +32,23 @@ class Process:
         return {"path": self.path, "child": self.key, "incarnation": self.incarnation}
 
 
-def definition_form(flags: Mapping[str, Any], children: list[Mapping[str, Any]]) -> dict[str, Any]:
+def definition_form(
+    flags: Mapping[str, Any], children: list[Mapping[str, Any]], attempts: Mapping[str, int]
+) -> dict[str, Any]:
     """A supervisor's stored form; wrong values are passed on as they are."""
     renamed = {FLAGS.get(name, name): value for name, value in flags.items()}
-    return {**renamed, "children": [child_form(child) for child in children]}
+    return {**renamed, "children": [child_form(child, attempts) for child in children]}
 
 
-def child_form(spec: Mapping[str, Any], incarnation: int = 0) -> Any:
+def child_form(spec: Mapping[str, Any], attempts: Mapping[str, int]) -> Any:
+    """A child's stored form; ``attempts`` are the starts seen so far, as the shell knows them."""
     if "raw" in spec:
         return spec["raw"]
     form: dict[str, Any] = {name: spec[name] for name in SPEC_FIELDS if name in spec}
     form["start"] = spec.get("start", {})
-    form["incarnation"] = incarnation
+    form["incarnation"] = attempts.get(str(spec.get("id", "")), 0)
     if "children" in spec or "sup" in spec:
-        form["supervisor"] = definition_form(spec.get("sup", {}), spec.get("children", []))
+        form["supervisor"] = definition_form(spec.get("sup", {}), spec.get("children", []), attempts)
     for name in spec.get("omit", []):
         form.pop(name, None)
     return form

@@ -57,7 +57,7 @@ class Simulation:
     # -- steps ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> dict[str, Any]:
-        definition = definition_form(self.scenario["sup"], self.scenario["children"])
+        definition = definition_form(self.scenario["sup"], self.scenario["children"], self.attempts)
         self.register(self.scenario["children"], ROOT)
         return self.observed(None, lambda: self.ask({"op": "start_tree", "definition": definition}))
 
@@ -171,14 +171,14 @@ class Simulation:
         state = self.states.get(path)
         if state is None or not state.is_dynamic or "raw" in spec or "id" not in spec:
             self.register([spec], path)
-            return child_form(spec, self.attempts.get(str(spec.get("id", "")), 0))
+            return child_form(spec, self.attempts)
         key = f"{spec['id']}~{self.next_number()}"
         self.keys[spec["id"]] = key
         self.behaviours[key] = spec
         if "children" in spec:
             self.paths[spec["id"]] = f"{path}/{key}"
             self.register(spec["children"], f"{path}/{key}")
-        return {**child_form(spec, self.attempts.get(spec["id"], 0)), "id": key}
+        return {**child_form(spec, self.attempts), "id": key}
 
     def handle(self, op: Mapping[str, Any], path: str) -> dict[str, Any]:
         """By id, or where the supervisor is dynamic by the process that the label last had."""
@@ -248,7 +248,9 @@ class Simulation:
         if report.context in OTP_REPORTS:
             self.reports.append(report_text(report))
         elif not report.child:
-            name = f"{report.path.rpartition('/')[2].partition('~')[0]}#{report.incarnation}"
+            label = report.path.rpartition("/")[2].partition("~")[0]
+            self.attempts[label] = report.incarnation
+            name = f"{label}#{report.incarnation}"
             results = {"started": "ok", "declined": "ignore", "start_failed": f"error:{report.reason}"}
             if report.context == "exited":
                 self.trace.append(f"exit {name} {report.reason}")
