@@ -100,9 +100,10 @@ class Reign:
         """The store did not answer."""
         self._beats.failed()
 
-    def note(self, event: str, **fields: str) -> None:
-        """Write a life event of our own."""
-        self._commit(None, Extras(events=[{"event": event, **fields}]))
+    def note_store_restarted(self, run_id: str) -> None:
+        """Tell that Redis came back as another run: what it had not kept is gone."""
+        event = {"event": "store_restarted", "detail": run_id}
+        self._commit(None, Extras(events=[event], counters={"store_restarts_total": 1}))
 
     def work(self, block_ms: int | None) -> None:
         """One round: beats when due, ticks when due, then the entries that are there or come within ``block_ms``."""

@@ -1,6 +1,6 @@
 """The watchdog (``regrow watchdog``): any number may run, one leads.
 
-1. Not leading: try for the lease every quarter of it. 2. Leading: ``Reign.work``, again and again; the lease is renewed
+1. Not leading: try for the lease every twelfth of it. 2. Leading: ``Reign.work``, again and again; the lease is renewed
 with each look at the beats. 3. Not renewed in time, or told that another leads: step down and forget everything.
 4. Redis away: wait; nobody is declared dead, one log line when it goes and one when it is back. 5. SIGTERM or SIGINT:
 resign and end at once; the workers go on.
@@ -143,7 +143,7 @@ class Watchdog:
             counts = self._round(block_ms)
         except NotLeader:
             self._step_down("another watchdog leads")
-            return Counter(wait_ms=self.settings.lease_ms // 4)
+            return Counter(wait_ms=self.settings.poll_ms)
         except (Conflict, FateUnknown) as error:
             return self._doubt(error)
         except WrongServer:
@@ -175,7 +175,7 @@ class Watchdog:
             self._step_down("the lease ran out")
         if self.reign is None:
             if not self._acquire():
-                return Counter(wait_ms=self.settings.lease_ms // 4)
+                return Counter(wait_ms=self.settings.poll_ms)
             self._take_over()
         elif self._doubtful:
             self._reload()
@@ -214,7 +214,7 @@ class Watchdog:
             self.reign.load()
             self._doubtful = False
             if self._store_restarted:
-                self.reign.note("store_restarted", detail=self._run_id)
+                self.reign.note_store_restarted(self._run_id)
                 self._store_restarted = False
 
     def _step_down(self, why: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,9 +12,9 @@ import pytest
 
 from regrow_signals import agents, leadership, nodes, views
 from regrow_signals.agents import Owner
-from regrow_signals.calls import Command
+from regrow_signals.calls import Call, Command
 from regrow_signals.connection import Connection
-from regrow_signals.errors import NotLeader
+from regrow_signals.errors import FateUnknown, NotLeader
 from regrow_signals.ids import new_id
 from regrow_signals.keys import Keys
 from regrow_signals.leadership import DecisionCommit
@@ -818,3 +819,155 @@ def test_writes_refused_declare_nobody_lost(own_server: PrivateServer) -> None:
     assert world.events("node_lost") == []
     for connection in (world.look, *world.opened):
         connection.close()
+
+
+def test_a_killed_branch_is_restarted_and_the_rest_is_not_touched(world: World) -> None:
+    node = world.node("n1")
+    tree = Supervisor(
+        "desk", [Support.child("support"), Supervisor("inner", [Billing.child("billing")])], max_restarts=0
+    )
+    watchdog = world.watchdog(tree)
+    world.settle(watchdog, node)
+    request = world.ask("kill", target="desk/inner")
+
+    world.settle(watchdog, node)
+
+    assert "ok" in world.answer(request)
+    assert world.agent("billing")["incarnation"] == "2"
+    assert world.agent("billing")["status"] == "running"
+    assert world.agent("support")["incarnation"] == "1"
+    assert world.record("desk")["status"] == "running"
+
+
+def test_a_terminated_child_is_answered_for_once_it_has_ended(world: World) -> None:
+    node, watchdog = world.node("n1"), world.watchdog(desk())
+    world.settle(watchdog, node)
+    request = world.ask("terminate_child", path="desk", child="support")
+    watchdog.run_once()
+    assert world.raw("LLEN", KEYS.reply(request)) == 0
+    assert world.agent("support")["status"] == "stopping"
+
+    world.settle(watchdog, node)
+
+    assert world.answer(request) == {"ok": None}
+    assert world.agent("support")["status"] == "stopped"
+    order = next(order for order in node.orders if order["order"] == "stop")
+    assert (order["agent"], order["incarnation"], order["shutdown_ms"]) == ("support", "1", "5000")
+
+
+def test_a_stopped_tree_stops_last_first_and_stays_down(world: World) -> None:
+    node, watchdog = world.node("n1"), world.watchdog(desk())
+    world.settle(watchdog, node)
+    request = world.ask("stop_tree", path="desk")
+
+    world.settle(watchdog, node)
+
+    assert "ok" in world.answer(request)
+    assert [order["agent"] for order in node.orders if order["order"] == "stop"] == ["billing", "support"]
+    assert node.running == {}
+    assert world.record("desk")["status"] == "exited"
+
+
+def test_an_effects_node_that_is_silent_is_lost_too(world: World) -> None:
+    node, watchdog = world.node("n1"), world.watchdog(desk())
+    world.look.call(nodes.join(KEYS, "e1", kind="effects", host="h", pid=1, labels={}, types={}, version="0"))
+    world.settle(watchdog, node)
+
+    world.pass_time(watchdog, 4.0, node)
+
+    assert [event["node"] for event in world.events("node_lost")] == ["e1"]
+    assert sorted(node.running) == ["billing", "support"]
+
+
+def test_a_tree_that_redis_has_lost_is_handed_in_again(world: World) -> None:
+    node, watchdog = world.node("n1"), world.watchdog(desk())
+    world.settle(watchdog, node)
+    world.raw("FLUSHALL")
+    node.running.clear()
+
+    fresh = world.node("n2")
+    world.settle(watchdog, fresh)
+    world.settle(watchdog, fresh)
+
+    assert watchdog.leading
+    assert sorted(fresh.running) == ["billing", "support"]
+
+
+def test_a_changed_tree_under_two_watchdogs_does_not_flap(world: World) -> None:
+    node = world.node("n1")
+    old, new = world.watchdog(desk()), world.watchdog(Supervisor("desk", [Billing.child("billing")]))
+    world.settle(old, node)
+    new.run_once()
+    world.settle(old, node)
+    for _ in range(3):
+        old.resign()
+        world.settle(new, node)
+        new.resign()
+        world.settle(old, node)
+
+    assert sorted(node.running) == ["billing"]
+    assert world.agent("billing")["incarnation"] == "1"
+    assert world.agent("support")["incarnation"] == "1"
+
+
+def test_a_registered_agent_that_was_taken_out_goes_on_from_its_number(world: World) -> None:
+    node, watchdog = world.node("n1"), world.watchdog(desk())
+    world.settle(watchdog, node)
+    for op in ("terminate_child", "delete_child"):
+        world.ask(op, path="desk", child="support")
+    world.settle(watchdog, node)
+    request = world.ask(
+        "start_child", path="desk", spec=json.dumps(child_definition(Support.child("support")))
+    )
+
+    world.settle(watchdog, node)
+
+    assert world.answer(request)["ok"]["incarnation"] == 2
+    assert world.agent("support")["status"] == "running"
+
+
+class LossyConnection(Connection):
+    """Loses answers of decisions: half of them before they run, half after."""
+
+    dice = random.Random(11)
+    lossy = False
+
+    def call(self, call: Call[Any]) -> Any:
+        if not self.lossy or call.script != "decision":
+            return super().call(call)
+        fate = self.dice.random()
+        if fate < 0.25:
+            raise FateUnknown("the answer was lost; it had not run")
+        answer = super().call(call)
+        if fate < 0.5:
+            raise FateUnknown("the answer was lost; it had run")
+        return answer
+
+
+def test_lost_answers_of_decisions_leave_one_restart_per_death(world: World) -> None:
+    node = world.node("n1")
+    tree = Supervisor(
+        "desk", [Support.child(f"s{i}") for i in range(6)], max_restarts=100, strategy="rest_for_one"
+    )
+    connection = LossyConnection(world.url, timeout=2)
+    world.opened.append(connection)
+    watchdog = Watchdog(
+        connection, KEYS, application=application(tree), say=world.said.append, clock=world.clock
+    )
+    world.settle(watchdog, node)
+    connection.lossy = True
+
+    for i in range(20):
+        node.end(f"s{i % 6}", "signal:SIGKILL")
+        for _ in range(60):
+            watchdog.run_once()
+            node.obey()
+    connection.lossy = False
+    world.settle(watchdog, node)
+
+    assert len(node.running) == 6
+    assert len(json.loads(world.record("desk")["stamps"])) == 20
+    assert world.agent("s0")["incarnation"] == "5"
+    assert world.agent("s0")["restarts"] == "4"
+    starts = [(order["agent"], order["incarnation"]) for order in node.orders if order["order"] == "start"]
+    assert len(starts) == len(set(starts))
