@@ -225,7 +225,9 @@ def decide(scenario: Scenario, world: World, call: Call) -> Reply:
 def forget(scenario: Scenario, world: World, call: Call) -> Reply:
     """A decision about an exit that is no longer current: the entry goes, nothing else changes."""
     event = (call.agent, call.incarnation)
-    if call.args[0] != world.leader or event not in world.exits:
+    if call.args[0] != world.leader:
+        return world, "not_leader"
+    if event not in world.exits:
         return world, "conflict"
     return world._replace(exits=tuple(one for one in world.exits if one != event)), "forgotten"
 

@@ -12,8 +12,8 @@ interrupted or lost. The whole world is one hashable value.
     scripts.mark_trying           trying.lua        which signal is in hand while careful
     scripts.commit                commit.lua        state, version, cursor, trim, emits, dead letters
     scripts.release               release.lua       clean = 1
-    scripts.report                report_exit.lua   ended, charge, entry in exits
-    scripts.decide                decide.lua        incarnation + 1, owner = "", order, exits entry away
+    scripts.report                report_exit.lua   ended, owner = "", what was in hand, charge, entry in exits
+    scripts.decide, .forget       decision.lua      incarnation + 1, owner = "", order, exits entry away
     scripts.deliver, .expire      deliver_held.lua  the relay; an emit held too long becomes a dead letter
     actors.node_steps             (no script)       the node reads orders, forks, reaps, ends what is stale
     faults                        (no script)       crash, broken line, repeated order, false verdict, lost node
@@ -21,6 +21,8 @@ interrupted or lost. The whole world is one hashable value.
 A *broken line* is every loss of a reply at once: the call stays in ``flight``, where it runs at any later time (also
 after its sender's death, also after the takeover) or is dropped, while its sender repeats the call or reloads. A
 frozen process is one whose next step comes late, so it needs no step of its own.
+
+``test_protocol_conformance.py`` runs walks of this model on a real server and compares every answer and every record.
 
 Left out, because no step of the protocol reads it: ``started`` in exits (the watchdog notes it only), journal,
 counters, effects, timers; the version of the supervisor's record is stood in for by the incarnation that the decision
