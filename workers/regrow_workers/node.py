@@ -1,4 +1,4 @@
-"""The node: parent of a host's workers (``regrow worker``).
+"""The node: parent of a host's workers (``regrow worker``); ``effects_node.py`` has the one of executors.
 
 The main thread is a loop over the spawner's link, the inbox of its own threads, operating-system signals and a tick. It
 never speaks to Redis: deadlines bite and children are reaped while Redis is frozen. Its duties:
@@ -29,8 +29,9 @@ from regrow_signals.limits import Limits
 from regrow_workers import log
 from regrow_workers.inbox import Inbox
 from regrow_workers.lives import Pause
-from regrow_workers.node_messages import Declared, Fatal, NodeMessage, Order, Stale
+from regrow_workers.node_messages import Declared, Fatal, Joined, NodeMessage, Order, Stale
 from regrow_workers.node_orders import OrderReader
+from regrow_workers.node_parts import NodeHelper, NodeRoster
 from regrow_workers.node_relay import Relay
 from regrow_workers.node_reports import NodeIdentity, Reporter
 from regrow_workers.os_signals import SignalInbox, die_with_parent
@@ -42,7 +43,7 @@ from regrow_workers.spawner_link import LinkClosed, Message
 from regrow_workers.spawner_process import SpawnerProcess
 from regrow_workers.worker_process import WorkerConfig
 
-__all__ = ["NodeExit", "run_node"]
+__all__ = ["Node", "NodeExit", "run_node"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -82,7 +83,9 @@ def run_node(
 
 
 class Node:
-    """State of the main loop. Only ``run`` is for callers."""
+    """State of the main loop. Only ``run`` is for callers; another kind of node has another roster and helper."""
+
+    kind = "worker"
 
     def __init__(
         self,
@@ -96,8 +99,9 @@ class Node:
     ) -> None:
         self._settings = settings
         self._keys = Keys(namespace)
-        limits = limits or Limits()
-        self._config = WorkerConfig(application, url, namespace, limits, settings)
+        self._limits = limits or Limits()
+        self._url = url
+        self._config = WorkerConfig(application, url, namespace, self._limits, settings, self.kind)
         self._version = version
         self._id = ""
         self._types: Mapping[str, Mapping[str, Any]] = {}
@@ -111,14 +115,19 @@ class Node:
         self._inbox: Inbox[NodeMessage] = Inbox()
         self._signals = SignalInbox()
         self._selector = selectors.DefaultSelector()
+        self._reporter = Reporter(self._opener("reports"), self._keys, self._inbox, settings.heartbeat)
+        self._orders = OrderReader(self._opener("orders"), self._keys, self._inbox)
+        self._roster = self._make_roster()
+        self._helper = self._make_helper()
 
-        def opener(what: str) -> Callable[[], Connection]:
-            return lambda: Connection.open(url, name=f"regrow:node:{what}")
+    def _make_roster(self) -> NodeRoster:
+        return Roster(self._settings, self._keys, self._reporter.hand_in)
 
-        self._reporter = Reporter(opener("reports"), self._keys, self._inbox, settings.heartbeat)
-        self._roster = Roster(settings, self._keys, self._reporter.hand_in)
-        self._orders = OrderReader(opener("orders"), self._keys, self._inbox)
-        self._relay = Relay(opener("relay"), self._keys, limits)
+    def _make_helper(self) -> NodeHelper:
+        return Relay(self._opener("relay"), self._keys, self._limits)
+
+    def _opener(self, what: str) -> Callable[[], Connection]:
+        return lambda: Connection.open(self._url, name=f"regrow:node:{what}")
 
     def run(self) -> int:
         self._signals.install((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD))
@@ -143,7 +152,7 @@ class Node:
             self._tick(now)
 
     def _next_due(self) -> float:
-        return min(self._tick_at, self._roster.next_kill(), self._spawn_at or float("inf"))
+        return min(self._tick_at, self._roster.next_due(), self._spawn_at or float("inf"))
 
     # Time.
 
@@ -220,7 +229,7 @@ class Node:
             log.event(_LOG, "fork_unsafe", level=logging.WARNING, reason=warning, instead=instead)
         if not self._id:
             self._join()
-            self._relay.start()
+            self._helper.start()
         self._roster.use(self._spawner, self._types)
 
     def _on_spawner_end(self) -> None:
@@ -258,6 +267,9 @@ class Node:
                 case Stale(lives):
                     for agent, incarnation in lives:
                         self._roster.end_stale(agent, incarnation)
+                case Joined(node):
+                    if node == self._id:
+                        self._roster.joined(node)
                 case Declared(node):
                     self._begin_anew(node)
                 case Fatal(error):
@@ -286,6 +298,7 @@ class Node:
             labels=dict(self._settings.labels),
             types=self._types,
             version=self._version,
+            kind=self.kind,
         )
         self._reporter.join_as(identity)
         self._orders.follow(self._id)
@@ -352,7 +365,7 @@ class Node:
 
     def _leave(self) -> None:
         self._orders.end()
-        self._relay.end()
+        self._helper.end()
         if self._spawner is not None:
             self._spawner.close()
         self._selector.close()

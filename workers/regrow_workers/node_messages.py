@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Declared", "Fatal", "NodeMessage", "Order", "Stale"]
+__all__ = ["Declared", "Fatal", "Joined", "NodeMessage", "Order", "Stale"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,17 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True)
+class Joined:
+    """Redis has taken the node's announcement: from now on it is known under this id."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class Fatal:
     """The node cannot go on: wrong server, unreadable keys. ``error`` is one line."""
 
     error: str
 
 
-NodeMessage = Order | Stale | Declared | Fatal
+NodeMessage = Order | Stale | Declared | Joined | Fatal

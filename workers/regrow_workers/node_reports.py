@@ -18,7 +18,7 @@ from regrow_signals.errors import CorruptKey, Refused, RegrowError, StoreError, 
 from regrow_signals.keys import Keys
 from regrow_workers import log
 from regrow_workers.inbox import Inbox
-from regrow_workers.node_messages import Declared, Fatal, NodeMessage, Stale
+from regrow_workers.node_messages import Declared, Fatal, Joined, NodeMessage, Stale
 from regrow_workers.store_watch import StoreWatch
 
 __all__ = ["NodeIdentity", "Reporter"]
@@ -37,6 +37,7 @@ class NodeIdentity:
     labels: Mapping[str, str]
     types: Mapping[str, Mapping[str, Any]]
     version: str
+    kind: str = "worker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class Reporter(threading.Thread):
         call = nodes.join(
             self._keys,
             identity.node,
-            kind="worker",
+            kind=identity.kind,
             host=identity.host,
             pid=identity.pid,
             labels=identity.labels,
@@ -158,7 +159,9 @@ class Reporter(threading.Thread):
                     # One agent's unreadable record must not keep back what is told of the others.
                     script = handed.call.script
                     log.event(_LOG, "report_refused", level=logging.ERROR, script=script, error=str(answer))
-                self._node = handed.joined_as or self._node
+                if handed.joined_as:
+                    self._node = handed.joined_as
+                    self._inbox.post(Joined(self._node))
                 self._pending.popleft()
 
     def _beat(self, connection: Connection) -> None:

@@ -50,7 +50,7 @@ class Roster:
     def load(self) -> int:
         return len(self._lives) + len(self._waiting)
 
-    def next_kill(self) -> float:
+    def next_due(self) -> float:
         """When the first shutdown time runs out, monotonic; infinity if none runs."""
         due = (
             each.kill_at for each in self._lives.values() if each.kill_at is not None and each.killed is None
@@ -156,6 +156,9 @@ class Roster:
         life = self._lives.get(life_key(agent, incarnation))
         if life is not None:
             self._kill(life, Killed.SUPERSEDED)
+
+    def joined(self, node: str) -> None:
+        """Redis knows the node. Its orders come by themselves, so there is nothing to do for it."""
 
     def end_all_unreported(self) -> None:
         """This node was declared lost, or Redis went back: their ends mean nothing to anybody any more."""

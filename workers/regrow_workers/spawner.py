@@ -161,7 +161,11 @@ def threads_running() -> list[str]:
     python = [thread for thread in threading.enumerate() if thread is not main]
     named = [f"{thread.name} ({_module_of(thread)})" for thread in python]
     known = {thread.native_id for thread in python} | {main.native_id}
-    tasks = [task for task in Path("/proc/self/task").glob("*") if int(task.name) not in known]
+    tasks = list(Path("/proc/self/task").glob("*"))
+    if len(tasks) <= len(known):
+        # In a container /proc may be the host's, with other numbers: the count is right in any case.
+        return named
+    tasks = [task for task in tasks if int(task.name) not in known]
     return named + [f"native thread {(task / 'comm').read_text().strip()}" for task in tasks]
 
 
@@ -210,5 +214,7 @@ def main(arguments: list[str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     gc.collect()
     gc.freeze()
-    link.send({"is": "ready", "types": _announced(application), "warnings": warnings, "fresh": spawner.fresh})
+    # Agents run on nodes that announce their type: executors run none.
+    types = {} if config.kind == "effects" else _announced(application)
+    link.send({"is": "ready", "types": types, "warnings": warnings, "fresh": spawner.fresh})
     return spawner.run()

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from pydantic import create_model
 
@@ -41,6 +41,7 @@ __all__ = [
 
 _LOG = logging.getLogger(__name__)
 BEAT_SECONDS = 0.5
+EXECUTOR = "regrow_workers.effects.executor"
 BOOT = "import sys; sys.path[:] = sys.argv[4:]; from regrow_workers.worker_process import main; main(sys.argv[1:4])"
 
 
@@ -53,6 +54,8 @@ class WorkerConfig:
     namespace: str
     limits: Limits
     settings: NodeSettings
+    kind: str = "worker"
+    """Of the node: ``effects`` has executors instead of agents' workers."""
 
     def to_message(self) -> Message:
         return {
@@ -61,6 +64,7 @@ class WorkerConfig:
             "namespace": self.namespace,
             "limits": asdict(self.limits),
             "settings": self.settings.to_json(),
+            "kind": self.kind,
         }
 
     @classmethod
@@ -71,6 +75,7 @@ class WorkerConfig:
             namespace=message["namespace"],
             limits=Limits(**message["limits"]),
             settings=NodeSettings.from_json(message["settings"]),
+            kind=message["kind"],
         )
 
 
@@ -80,6 +85,9 @@ def preload(config: WorkerConfig, application: Application) -> None:
     create_model("Preloaded", text=(str, ...)).model_validate_json('{"text": ""}')
     # Connecting to a host by name imports it.
     importlib.import_module("encodings.idna")
+    if config.kind == "effects":
+        importlib.import_module(EXECUTOR)
+        return
     rehearse(config.url, Keys(config.namespace), config.limits, application)
 
 
@@ -155,15 +163,18 @@ def _live(
     config: WorkerConfig, application: Application, message: Message, slot: Slot, stop: StopRequest
 ) -> WorkerExit:
     order: Mapping[str, str] = message["order"]
-    agent_type = application.agent_types[order["type"]]
     for hook in application.on_worker_start:
         hook()
     slot.note(Phase.STORING)
+    if config.kind == "effects":
+        # By name, not imported above: agents' workers need no RQ.
+        executor = importlib.import_module(EXECUTOR)
+        return cast("WorkerExit", executor.run_executor(config, application, message, slot, stop))
     connection = Connection.open(config.url, name=f"regrow:{order['agent']}", interrupt_fd=stop.fileno())
     worker = Worker(
         order=order,
         node=message["node"],
-        agent_type=agent_type,
+        agent_type=application.agent_types[order["type"]],
         connection=connection,
         keys=Keys(config.namespace),
         limits=config.limits,
