@@ -8,6 +8,7 @@ resign and end at once; the workers go on.
 
 from __future__ import annotations
 
+import gc
 import logging
 import select
 import signal
@@ -20,6 +21,7 @@ from regrow_signals.connection import Connection, Interrupted
 from regrow_signals.errors import Conflict, FateUnknown, NotLeader, StoreError, WrongServer
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
+from regrow_signals.server_check import check_server
 from regrow_supervisor.commit_plan import InitialState
 from regrow_supervisor.leader import Lease, Standing
 from regrow_supervisor.loading import run_id_command
@@ -63,6 +65,9 @@ def run_watchdog(
     if die_with_parent_process:
         die_with_parent()
     loaded = applications.load(application) if application is not None else None
+    # What was loaded stays: collections of the heap's old part would be pauses in the way of a restart.
+    gc.collect()
+    gc.freeze()
     inbox = SignalInbox()
     inbox.install((signal.SIGTERM, signal.SIGINT))
     connection = Connection.open(
@@ -237,7 +242,7 @@ class Watchdog:
         """After a reconnect: the same server's life, or another one, which may have lost writes?"""
         if self._run_id and self._connection.generation == self._generation and self._connection.fileno():
             return
-        run_id = self._connection.command(run_id_command())
+        run_id = self._ask_run_id()
         self._generation = self._connection.generation
         self._doubtful = True
         if self._run_id and run_id != self._run_id:
@@ -245,7 +250,17 @@ class Watchdog:
             if self._tree is not None:
                 self._tree.again()
             self._store_restarted = True
+        if run_id != self._run_id:
+            for warning in self._connection.run(check_server()).warnings:
+                log.event(_LOG, "store_warning", level=logging.WARNING, reason=warning)
         self._run_id = run_id
+
+    def _ask_run_id(self) -> str:
+        """A user who may not ask ``INFO`` has one run for ever: a restart is then only seen as a lost connection."""
+        try:
+            return self._connection.command(run_id_command())
+        except WrongServer:
+            return "unknown"
 
 
 def _initial_states(application: Application | None) -> InitialState:

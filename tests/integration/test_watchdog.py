@@ -14,7 +14,7 @@ from regrow_signals import agents, leadership, nodes, views
 from regrow_signals.agents import Owner
 from regrow_signals.calls import Call, Command
 from regrow_signals.connection import Connection
-from regrow_signals.errors import FateUnknown, NotLeader
+from regrow_signals.errors import FateUnknown, NotLeader, WrongServer
 from regrow_signals.ids import new_id
 from regrow_signals.keys import Keys
 from regrow_signals.leadership import DecisionCommit
@@ -971,3 +971,26 @@ def test_lost_answers_of_decisions_leave_one_restart_per_death(world: World) -> 
     assert world.agent("s0")["restarts"] == "4"
     starts = [(order["agent"], order["incarnation"]) for order in node.orders if order["order"] == "start"]
     assert len(starts) == len(set(starts))
+
+
+def test_a_server_that_throws_keys_away_is_refused(own_server: PrivateServer) -> None:
+    world = World(own_server.url)
+    world.raw("CONFIG", "SET", "maxmemory", "100mb")
+    world.raw("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+
+    with pytest.raises(WrongServer, match="noeviction"):
+        world.watchdog(desk()).run_once()
+    for connection in (world.look, *world.opened):
+        connection.close()
+
+
+def test_a_user_without_info_is_served(own_server: PrivateServer) -> None:
+    world = World(own_server.url)
+    world.raw("ACL", "SETUSER", "default", "-info")
+    node, watchdog = world.node("n1"), world.watchdog(desk())
+
+    world.settle(watchdog, node)
+
+    assert sorted(node.running) == ["billing", "support"]
+    for connection in (world.look, *world.opened):
+        connection.close()
