@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,6 +56,11 @@ class Recorder(Agent[Seen], name="recorder"):
             case "spin":
                 while True:
                     seen = Seen(numbers=seen.numbers)
+            case "slow":
+                end = time.monotonic() + 0.5
+                while time.monotonic() < end:
+                    seen = Seen(numbers=seen.numbers)
+                return seen.evolve(numbers=(*seen.numbers, -1))
             case "hold the lock":
                 # A call that keeps the interpreter lock: native code that spins.
                 ctypes.PyDLL(None).sleep(60)
