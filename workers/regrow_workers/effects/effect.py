@@ -131,7 +131,7 @@ class Effect(Generic[P, R]):
         values: dict[str, Any] = {}
         for name, value in given.items():
             try:
-                values[name] = self._adapters[name].validate_json(dumps(value))
+                values[name] = self._adapters[name].validate_json(dumps(value), by_alias=True, by_name=True)
             except ValidationError as error:
                 raise BadPayload(f"effect {self.name}: {name}: {first_problem(error)}") from None
         try:
@@ -165,7 +165,7 @@ class Effect(Generic[P, R]):
     def _plain(adapter: TypeAdapter[Any], value: object, what: str) -> Any:
         valid = adapter.validate_python(value)
         check_finite(valid, what)
-        return adapter.dump_python(valid, mode="json")
+        return adapter.dump_python(valid, mode="json", by_alias=False)
 
 
 def registered_effects() -> Mapping[str, Effect[..., Any]]:

@@ -5,13 +5,13 @@
 | it returned what its annotation says                      | done                      | done |
 | it returned something else                                | failed                    | failed |
 | its stored arguments do not fit: it was not called        | failed                    | failed |
-| it raised                                                 | again, failed after the last | failed: not repeated by us |
+| it raised                                                 | again, failed after the last | failed |
 | it took longer than its timeout, raised or killed for it  | again, failed after the last | in doubt |
 | its process ended by itself or crashed (exit, segfault)   | again, failed after the last | in doubt |
 | SIGKILL that none of ours sent, drain, node or spawner lost | again at once, uncounted (abandon) | in doubt |
 | no effect of this name in this application: not called    | again, failed after the last | the same |
 
-An exception of a non-idempotent effect is an outcome that its author chose, so it is told as one; running the function
+An exception of a non-idempotent effect is an outcome that its author chose, so it is told as one; to run the function
 again is for the agent to order.
 """
 

@@ -1,0 +1,78 @@
+"""The application of the effects node's tests: each call of an effect leaves a line in a file, and can fail in many ways."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from regrow_workers.agent import Agent
+from regrow_workers.effects.effect import EffectContext, effect
+from regrow_workers.state import State
+
+
+class Nothing(State):
+    pass
+
+
+class Orderer(Agent[Nothing], name="desk"):
+    pass
+
+
+def misbehave(run: EffectContext, how: str, marks: str) -> str:
+    """Leave a mark, then do as told; ``how`` with ``once`` in it does so on the first call alone."""
+    path = Path(marks)
+    called_before = path.exists() and run.id in path.read_text()
+    with path.open("a") as file:
+        file.write(f"{run.id} {run.attempt} {os.getpid()} {time.monotonic()}\n")
+    if "once" in how and called_before:
+        return "done"
+    match how.removesuffix(" once"):
+        case "raise":
+            raise ValueError("told to raise")
+        case "sys.exit":
+            raise SystemExit(3)
+        case "exit":
+            os._exit(3)
+        case "segfault":
+            ctypes.string_at(0)
+        case "sleep":
+            time.sleep(60)
+        case "swallow everything":
+            swallow()
+        case "hold the lock":
+            # A call that keeps the interpreter lock: native code that spins.
+            ctypes.PyDLL(None).sleep(60)
+        case "nap":
+            time.sleep(0.5)
+        case "wrong result":
+            return {"not": "text"}  # type: ignore[return-value]
+        case _:
+            return "done"
+    return "done"
+
+
+def swallow() -> None:
+    while True:
+        try:
+            time.sleep(60)
+        except BaseException:
+            continue
+
+
+@effect(name="charge")
+def charge(run: EffectContext, how: str, marks: str) -> str:
+    return misbehave(run, how, marks)
+
+
+class _Tree:
+    name = "effects"
+
+    def agent_types(self) -> Mapping[str, type[Agent[Any]]]:
+        return {"desk": Orderer}
+
+
+tree = _Tree()

@@ -1,0 +1,242 @@
+"""An executor: the process that calls effects, one at a time, under claim and settle. A child of our spawner.
+
+1. Waits for a doorbell of RQ; claims the effect that it names. Refused: somebody has it, or had it; nothing is done.
+2. Notes in its slot what it holds, calls the function under its time limit, tells the outcome in one step.
+3. What Redis has not answered is asked again with the same token: claim and settle tell a repeat from a first call.
+
+Should the process die on any line, the node gives back what it held (``executor_roster.py``).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, TypeVar
+
+from regrow_signals.calls import Call
+from regrow_signals.connection import Connection
+from regrow_signals.effect_store import (
+    ClaimedEffect,
+    EffectClaimed,
+    EffectGone,
+    claim_effect,
+    settle_effect,
+)
+from regrow_signals.errors import BadInput, CorruptKey, FateUnknown, StoreUnavailable
+from regrow_signals.keys import Keys
+from regrow_workers import log
+from regrow_workers.application import Application
+from regrow_workers.effects import settlement
+from regrow_workers.effects.effect import EffectContext
+from regrow_workers.effects.rq_doorbell import EffectWorker
+from regrow_workers.effects.settlement import Held, Settlement
+from regrow_workers.effects.time_limit import TimeLimitExceeded, time_limit
+from regrow_workers.reasons import ASKED, WorkerExit
+from regrow_workers.slots import Phase, Slot
+from regrow_workers.spawner_link import Message
+from regrow_workers.stop_request import StopRequest
+from regrow_workers.store_watch import StoreWatch
+from regrow_workers.tracebacks import exception_line, exception_place
+from regrow_workers.worker_process import WorkerConfig
+
+__all__ = ["Executor", "run_executor"]
+
+_LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class _Stopped(Exception):
+    """Asked to stop while there was nothing in hand."""
+
+
+def run_executor(
+    config: WorkerConfig, application: Application, message: Message, slot: Slot, stop: StopRequest
+) -> WorkerExit:
+    """An executor's whole life, after the fork."""
+    name: str = message["order"]["executor"]
+    executor = Executor(
+        name=name,
+        node=message["node"],
+        application=application,
+        config=config,
+        connection=Connection.open(config.url, name=f"regrow:{name}"[:200]),
+        bells=EffectWorker(message["order"]["rq_url"], config.namespace, name),
+        slot=slot,
+        stop=stop,
+    )
+    return executor.run()
+
+
+class Executor:
+    """The loop and its steps."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        node: str,
+        application: Application,
+        config: WorkerConfig,
+        connection: Connection,
+        bells: EffectWorker,
+        slot: Slot,
+        stop: StopRequest,
+    ) -> None:
+        self._name = name
+        self._node = node
+        self._application = application
+        self._limits = config.limits
+        self._keys = Keys(config.namespace)
+        self._connection = connection
+        self._bells = bells
+        self._slot = slot
+        self._stop = stop
+        self._waiting = False
+        self._watch = StoreWatch(_LOG, "executor")
+        self._rq_watch = StoreWatch(_LOG, "executor's bells")
+
+    def run(self) -> WorkerExit:
+        signal.signal(signal.SIGTERM, self._on_stop)
+        try:
+            while not self._stop.requested:
+                self._slot.note(Phase.IDLE)
+                effect_id = self._next_effect()
+                if effect_id is not None:
+                    self._execute(effect_id)
+        except _Stopped:
+            pass
+        self._bells.leave()
+        self._slot.note(Phase.RELEASED, ASKED)
+        return WorkerExit.RELEASED
+
+    # Waiting.
+
+    def _on_stop(self, number: int, frame: FrameType | None) -> None:
+        """A wait ends at once; a call goes on to its end. A doorbell that came in this very moment is rung again."""
+        del number, frame
+        self._stop.requested = True
+        if self._waiting:
+            self._waiting = False
+            raise _Stopped
+
+    def _next_effect(self) -> str | None:
+        try:
+            found = self._interruptible(lambda: self._bells.next_effect(time.monotonic()))
+            self._rq_watch.answered()
+        except StoreUnavailable as error:
+            self._pause(self._rq_watch.failed(error))
+            return None
+        return found
+
+    def _pause(self, seconds: float) -> None:
+        self._interruptible(lambda: time.sleep(seconds))
+
+    def _interruptible(self, wait: Callable[[], T]) -> T:
+        self._waiting = True
+        try:
+            if self._stop.requested:
+                raise _Stopped
+            return wait()
+        finally:
+            self._waiting = False
+
+    # One effect.
+
+    def _execute(self, effect_id: str) -> None:
+        self._slot.note(Phase.STORING)
+        token = secrets.token_hex(16)
+        call = claim_effect(
+            self._keys, effect_id, node=self._node, executor=self._name, token=token,
+            max_kills=self._limits.max_kills,
+        )  # fmt: skip
+        try:
+            claimed = self._answered(call, self._pause)
+        except (EffectClaimed, EffectGone) as refusal:
+            log.event(_LOG, "effect_not_claimed", level=logging.DEBUG, reason=str(refusal))
+            return
+        except CorruptKey as error:
+            log.event(_LOG, "effect_unreadable", level=logging.ERROR, effect_id=effect_id, error=str(error))
+            return
+        held = Held.of(claimed, token)
+        self._slot.note(Phase.STORING, held.to_text())
+        outcome = self._outcome(claimed, held)
+        self._slot.note(Phase.STORING)
+        self._settle(held, outcome)
+
+    def _outcome(self, claimed: ClaimedEffect, held: Held) -> Settlement:
+        """Call the function; whatever it does, short of ending the process, becomes a settlement."""
+        effect = self._application.effects.get(claimed.name)
+        if effect is None:
+            return settlement.unknown_name(held, self._application.effects, self._application.name)
+        try:
+            values = effect.parse_args(claimed.args)
+        except BadInput as error:
+            return settlement.failed(held, f"not called: {error}")
+        context = EffectContext(
+            id=claimed.effect_id,
+            agent=claimed.agent,
+            name=claimed.name,
+            attempt=claimed.attempts,
+            at_ms=claimed.at_ms,
+        )
+        function: Callable[..., Any] = effect.function
+        try:
+            # The alarm is set before the slot says so: from outside, a call is never older than from inside.
+            with time_limit(claimed.timeout_ms / 1000):
+                self._slot.begin("0")
+                result = function(context, **values)
+        except TimeLimitExceeded:
+            return settlement.after_timeout(held)
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  an effect may raise anything
+            return settlement.after_exception(held, f"{exception_line(error)}{exception_place(error)}")
+        try:
+            return settlement.done(held, effect.encode_result(result, self._limits))
+        except Exception as error:  # noqa: BLE001  a model's own serializer may raise anything
+            return settlement.failed(held, f"it ran, and its result cannot be told: {exception_line(error)}")
+
+    def _settle(self, held: Held, outcome: Settlement) -> None:
+        call = settle_effect(
+            self._keys, held.effect_id, held.token, outcome.outcome, outcome.data, retry_in_ms=outcome.retry_in_ms
+        )  # fmt: skip
+        try:
+            # Not interruptible: what took place has to be told, and a drain that runs out kills.
+            self._answered(call, time.sleep)
+        except EffectClaimed as error:
+            log.event(
+                _LOG, "effect_taken_away", level=logging.WARNING, effect_id=held.effect_id, reason=str(error)
+            )
+            return
+        except CorruptKey as error:
+            log.event(_LOG, "effect_untold", level=logging.ERROR, effect_id=held.effect_id, error=str(error))
+            return
+        log_settlement(held, outcome)
+
+    def _answered(self, call: Call[T], pause: Callable[[float], object]) -> T:
+        """Ask until Redis answers; refusals are raised."""
+        while True:
+            try:
+                answer = self._connection.call(call)
+            except (StoreUnavailable, FateUnknown) as error:
+                pause(self._watch.failed(error))
+            else:
+                self._watch.answered()
+                return answer
+
+
+def log_settlement(held: Held, outcome: Settlement) -> None:
+    """One line for each try that did not succeed."""
+    level = logging.DEBUG if outcome.outcome == "done" else logging.WARNING
+    log.event(
+        _LOG,
+        f"effect_{outcome.outcome}",
+        level=level,
+        effect=held.name,
+        effect_id=held.effect_id,
+        attempt=held.attempts,
+        error=outcome.error,
+        retry_in_ms=outcome.retry_in_ms or None,
+    )

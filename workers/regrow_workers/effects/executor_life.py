@@ -1,0 +1,75 @@
+"""An executor as its node sees it, and the pure decisions about it: must it end, and what of the effect it held."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from typing import Final
+
+from regrow_workers.effects import settlement
+from regrow_workers.effects.settlement import Held, Settlement
+from regrow_workers.lives import Life, Pause, must_end
+from regrow_workers.reasons import ExitReason, Killed
+from regrow_workers.slots import Phase, Reading
+
+__all__ = ["GRACE", "ExecutorLife", "held_in", "must_end_executor", "settle_for_the_dead", "started_well"]
+
+GRACE: Final = 1.0
+"""Seconds that a call gets after its own alarm, before it is ended from outside."""
+
+YOUNG: Final = 5.0
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecutorLife(Life):
+    """``agent`` is the executor's name. ``overdue``: what it held when it was killed for being over the time limit."""
+
+    overdue: Held | None = None
+
+
+def held_in(reading: Reading) -> Held | None:
+    """What the executor is calling, or was calling when it died; None outside a call."""
+    return Held.from_text(reading.said) if reading.phase is Phase.APPLYING else None
+
+
+def must_end_executor(
+    life: ExecutorLife,
+    reading: Reading,
+    now: float,
+    *,
+    start_timeout: float,
+    node_timeout: float,
+    pause: Pause,
+) -> Killed | None:
+    """Why the executor has to be ended by SIGKILL now, or None.
+
+    In a call only its time limit counts: native code may keep the interpreter's lock, and so the progress counter, for
+    as long as the author allowed the call to take.
+    """
+    held = held_in(reading)
+    life.deadline = float("inf") if held is None else held.timeout_ms / 1000 + GRACE
+    why = must_end(life, reading, now, start_timeout=start_timeout, node_timeout=node_timeout, pause=pause)
+    return None if why is Killed.FROZEN and reading.phase is Phase.APPLYING else why
+
+
+def settle_for_the_dead(
+    life: ExecutorLife, reading: Reading, status: int, reason: ExitReason
+) -> tuple[Held, Settlement] | None:
+    """What to tell of the call that it died in; None: nothing is known but that it is gone, so the effect is abandoned.
+
+    ``status`` is the exit code, or minus the signal's number. A SIGKILL that none of ours sent is no evidence against
+    the effect.
+    """
+    if life.overdue is not None:
+        return life.overdue, settlement.after_timeout(life.overdue)
+    held = held_in(reading)
+    if held is None or life.killed is not None or status == -signal.SIGKILL:
+        return None
+    return held, settlement.after_crash(held, reason.reason)
+
+
+def started_well(life: ExecutorLife, reading: Reading, now: float) -> bool:
+    """Whether it came as far as its first wait. If not, its successor is given a pause."""
+    if reading.phase in (Phase.BOOT, Phase.BOOT_FAILED) or life.forked_at is None:
+        return False
+    return reading.phase is not Phase.CRASHED or now - life.forked_at > YOUNG
