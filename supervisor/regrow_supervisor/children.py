@@ -8,7 +8,7 @@ from typing import Any
 from regrow_supervisor.states import ChildState, SupervisorState
 from regrow_supervisor.world import World
 
-__all__ = ["add_child", "child_path", "forget_child", "set_child"]
+__all__ = ["add_child", "child_path", "forget_child", "numbers_from", "set_child"]
 
 
 def child_path(s: SupervisorState, child_id: str) -> str:
@@ -42,11 +42,43 @@ def add_child(
 def forget_child(world: World, s: SupervisorState, child: ChildState) -> None:
     """Take a child that does not run off the record, and the records of a supervisor's whole branch with it.
 
-    The definition may bring the id back at the supervisor's next start: its number is kept for that.
+    The definition may bring the id back at the supervisor's next start: its number is kept for that, and those of
+    the branch's children.
     """
     del s.children[child.id]
     s.dues.pop(child.id, None)
-    if child.incarnation and any(given.get("id") == child.id for given in s.definition["children"]):
+    defined = child.id in _defined_ids(s)
+    if defined and child.incarnation:
         s.spent[child.id] = child.incarnation
     if child.is_supervisor:
-        world.remove_branch(child_path(s, child.id))
+        path = child_path(s, child.id)
+        if defined:
+            s.spent.update(_numbers_below(world, s, path))
+        world.remove_branch(path)
+
+
+def numbers_from(parent: SupervisorState | None, name: str) -> dict[str, int]:
+    """What a parent remembers of a branch whose records are gone."""
+    if parent is None:
+        return {}
+    prefix = f"{name}/"
+    return {known.removeprefix(prefix): n for known, n in parent.spent.items() if known.startswith(prefix)}
+
+
+def _numbers_below(world: World, s: SupervisorState, path: str) -> dict[str, int]:
+    """Last numbers in a branch, by path below ``s``; of those children only that its definitions bring back."""
+    numbers: dict[str, int] = {}
+    for known in world.paths():
+        below = world.get(known)
+        if below is None or not f"{known}/".startswith(f"{path}/"):
+            continue
+        defined = _defined_ids(below)
+        used = {child.id: child.incarnation for child in below.children.values() if child.id in defined}
+        for child_id, number in {**below.spent, **used}.items():
+            numbers[f"{known}/{child_id}".removeprefix(f"{s.path}/")] = number
+    return numbers
+
+
+def _defined_ids(s: SupervisorState) -> set[str]:
+    listed = s.definition.get("children", ())
+    return {given["id"] for given in listed if isinstance(given, dict) and "id" in given}

@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, cast, get_args
 
 from regrow_signals.errors import CorruptKey
-from regrow_supervisor.states import ChildState, ChildStatus, SupervisorState, SupervisorStatus
+from regrow_supervisor.states import ALIVE, ChildState, ChildStatus, SupervisorState, SupervisorStatus
 
 __all__ = ["FieldChanges", "changes", "from_fields", "to_fields"]
 
@@ -26,6 +26,17 @@ _TEXTS: Final = ("path", "parent", "status", "reason", "starter")
 _NUMBERS: Final = ("incarnation", "next_place", "started_ms", "pauses", "due_ms")
 _JSONS: Final = ("definition", "stamps", "plan", "waiting", "spent")
 _CHILD, _SPEC, _QUEUE = "child:", "spec:", "q:"
+
+_FLAGS: Final = frozenset(
+    {"strategy", "max_restarts", "max_seconds", "auto_shutdown", "max_children", "children"}
+)
+
+#: What a supervisor waits for, with the parts that it needs to go on.
+_WAITS: Final[Mapping[str, frozenset[str]]] = {
+    "start": frozenset({"child", "incarnation", "why", "request", "result"}),
+    "stop": frozenset({"child", "incarnation", "mode", "due_ms", "result"}),
+    "stops": frozenset({"left", "errors"}),
+}
 
 #: Fields of a child that may be left out, with the value that this means.
 _DEFAULTS: Final = {
@@ -86,10 +97,10 @@ def from_fields(texts: Mapping[str, str]) -> SupervisorState:
         read[name] = _field(path, name, texts, json.loads)
     _require(path, "status", own["status"] in get_args(SupervisorStatus))
     _require(path, "path", bool(own["path"]))
-    _require(path, "definition", isinstance(read["definition"], dict))
+    _require(path, "definition", _is_definition(read["definition"], complete=own["status"] in ALIVE))
     _require(path, "stamps", _all(read["stamps"], list, int))
     _require(path, "plan", _all(read["plan"], list, list))
-    _require(path, "waiting", read["waiting"] is None or isinstance(read["waiting"], dict))
+    _require(path, "waiting", _is_waiting(read["waiting"]))
     _require(path, "spent", isinstance(read["spent"], dict))
     read["stamps"], read["plan"] = tuple(read["stamps"]), tuple(read["plan"])
     children = _children(path, texts)
@@ -131,6 +142,26 @@ def _children(path: str, texts: Mapping[str, str]) -> dict[str, ChildState]:
         found.append(ChildState(id=child_id, spec=spec, stamps=stamps, **state))
     found.sort(key=lambda child: child.place)
     return {child.id: child for child in found}
+
+
+def _is_definition(value: Any, *, complete: bool) -> bool:
+    """One that a supervisor runs on has its defaults filled in."""
+    if not isinstance(value, dict):
+        return False
+    definition = cast("dict[str, Any]", value)
+    return not complete or (definition.keys() >= _FLAGS and isinstance(definition["children"], list))
+
+
+def _is_waiting(value: Any) -> bool:
+    if value is None:
+        return True
+    if not isinstance(value, dict):
+        return False
+    waiting = cast("dict[str, Any]", value)
+    kind = waiting.get("for")
+    if not isinstance(kind, str) or kind not in _WAITS or not _WAITS[kind] <= waiting.keys():
+        return False
+    return isinstance(waiting.get("due_ms", 0), int)
 
 
 def _is_child(value: Any) -> bool:

@@ -37,13 +37,19 @@ def feed(world: World, event: ev.Event) -> None:
             for path in world.paths():
                 s = world.get(path)
                 if s is not None and s.alive and any(c.status == "waiting" for c in s.children.values()):
-                    world.post(path, ["wake"])
+                    _wake_waiting(world, s)
         case ev.Tick():
             _tick(world)
         case ev.Hold() | ev.Unhold() | ev.Revive():
             _intent(world, event)
         case _:
             _call(world, event)
+
+
+def _wake_waiting(world: World, s: SupervisorState) -> None:
+    """One such message is enough, however many nodes join while the supervisor is busy."""
+    if ["wake"] not in s.queue.values():
+        world.post(s.path, ["wake"])
 
 
 def next_due(states: Mapping[str, SupervisorState]) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from regrow_supervisor.children import add_child, child_path, forget_child, set_child
+from regrow_supervisor.children import add_child, child_path, forget_child, numbers_from, set_child
 from regrow_supervisor.definition import SpecError, full_children, full_flags
 from regrow_supervisor.events import Started
 from regrow_supervisor.orders import Start
@@ -43,8 +43,10 @@ def start_supervisor(
             starter=starter,
             pauses=0 if old is None else old.pauses,
             held=old is not None and old.held,
-            spent={} if old is None else dict(old.spent),
-            version=0 if old is None else old.version,
+            spent=numbers_from(world.get(parent), path.removeprefix(f"{parent}/"))
+            if old is None
+            else dict(old.spent),
+            version=world.version(path),
         )
     )
     world.wake(path)

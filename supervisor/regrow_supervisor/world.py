@@ -34,6 +34,10 @@ class World:
             return self.drafts[path]
         return None if path in self.removed else self._states.get(path)
 
+    def version(self, path: str) -> int:
+        """Of the stored record, also if this decision has removed it: what the commit builds on."""
+        return self._states[path].version if path in self._states else 0
+
     def draft(self, path: str) -> SupervisorState:
         """To change: a copy, made once."""
         if path not in self.drafts:

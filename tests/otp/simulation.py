@@ -109,7 +109,8 @@ class Simulation:
         slot: list[Any] = [None]
         if op["op"] == "batch":
             slot[0] = [None] * len(op["ops"])
-            arrived = [self.input(one, slot[0], i) for i, one in enumerate(op["ops"])]
+            where = {"sup": op.get("sup", ROOT)}
+            arrived = [self.input({**where, **one}, slot[0], i) for i, one in enumerate(op["ops"])]
             self.feed(ev.Batch(events=tuple(event for event in arrived if event is not None)))
         else:
             event = self.input(op, slot, 0)

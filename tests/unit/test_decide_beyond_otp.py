@@ -402,6 +402,35 @@ def test_numbers_go_on_after_a_temporary_child_was_forgotten_and_comes_back_with
     assert tree.child("a", "root/s").incarnation == 2
 
 
+def test_a_branch_deleted_and_added_in_one_step_builds_on_the_stored_version() -> None:
+    nested: dict[str, Any] = {"id": "s", "start": {}, "supervisor": {"children": []}}
+    tree = Tree([nested])
+    tree.states["root/s"].version = 7
+    calls = (
+        ev.TerminateChild(path="root", child="s"),
+        ev.DeleteChild(path="root", child="s"),
+        ev.StartChild(path="root", child=nested),
+    )
+
+    decision = decide(tree.states, ev.Batch(events=calls), tree.now_ms)
+
+    assert decision.removed == ()
+    assert decision.states["root/s"].version == 7
+    assert decision.states["root/s"].status == "running"
+
+
+def test_many_nodes_that_join_while_a_supervisor_is_busy_wake_it_once() -> None:
+    tree = Tree([worker("a"), worker("b")])
+    tree.feed(ev.Exited(path="root", child="a", incarnation=1, reason="drained", charged=False))
+    tree.obey(a=ev.Unplaced)
+    tree.feed(ev.TerminateChild(path="root", child="b", request="stop"))
+
+    for _ in range(5):
+        tree.feed(ev.NodeAvailable())
+
+    assert len(tree.states["root"].queue) == 1
+
+
 def test_numbers_of_agents_registered_before_are_the_base() -> None:
     nested = {"id": "s", "start": {}, "supervisor": {"children": [worker("a")]}}
     definition = {"children": [nested, worker("z")]}

@@ -220,7 +220,7 @@ def something_happens(data: st.DataObject, nodes: Nodes, number: int) -> None:
         nodes.feed(data.draw(st.sampled_from(rare)))
 
 
-@settings(max_examples=150, phases=NO_SHRINK, deadline=None, suppress_health_check=SLOW_IS_FINE)
+@settings(max_examples=60, phases=NO_SHRINK, deadline=None, suppress_health_check=SLOW_IS_FINE)
 @given(definition=definitions(), data=st.data(), pauses=st.booleans())
 def test_supervisors_stay_sane_whatever_happens(
     definition: dict[str, Any], data: st.DataObject, pauses: bool
@@ -236,7 +236,7 @@ def test_supervisors_stay_sane_whatever_happens(
     nodes.settle()
 
 
-@settings(max_examples=100, phases=NO_SHRINK, deadline=None, suppress_health_check=SLOW_IS_FINE)
+@settings(max_examples=60, phases=NO_SHRINK, deadline=None, suppress_health_check=SLOW_IS_FINE)
 @given(definition=definitions(), data=st.data())
 def test_stopping_the_tree_leaves_nothing_behind(definition: dict[str, Any], data: st.DataObject) -> None:
     nodes = Nodes()
