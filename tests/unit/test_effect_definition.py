@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from regrow_signals.errors import BadDefinition, BadInput, BadPayload, NotStrictJSON, TooLarge
 from regrow_signals.limits import Limits
@@ -132,6 +132,31 @@ def test_execute_calls_the_function_by_stored_arguments() -> None:
     assert charge.execute(run, '{"order":"x"}') == '{"number":100}'
     assert note_down.execute(run, '{"line":"x"}') == "null"
     assert send_mail.execute(run, '{"to":["a"],"urgent":false}') == '{"a":2}'
+
+
+class Address(BaseModel):
+    street: str = Field(alias="Street")
+
+
+def test_aliases_of_models_do_not_matter_for_what_is_stored() -> None:
+    @effect(name="deliver")
+    def deliver(run: EffectContext, to: Address) -> Address:
+        return to
+
+    class Parcels(Agent[Order], name="parcels"):
+        @handles(deliver.done)
+        def delivered(self, order: Order, done: Done[Address]) -> Step[Order]:
+            return order.evolve(stage=done.result.street)
+
+    run = deliver.run(Address(Street="x"))
+
+    assert run.args == {"to": {"street": "x"}}
+    assert deliver.execute(EffectContext(id="e"), run.args_json(Limits())) == '{"street":"x"}'
+    assert deliver.execute(EffectContext(id="e"), '{"to":{"Street":"y"}}') == '{"street":"y"}'
+    assert (
+        Parcels.cmd(Order(), Signal.of("deliver.done", {"effect": "e", "result": {"street": "z"}}))[0].stage
+        == "z"
+    )
 
 
 def test_a_direct_call_is_the_function() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from regrow_signals.errors import BadTypeName
 from regrow_signals.routing import Pattern, RouteTable, matches
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, computed_field, field_validator, model_validator
 
 from regrow_signals.errors import BadDefinition, BadInput, BadPayload, NotStrictJSON, TooLarge
 from regrow_workers.state import State, changed_fields, encode_state, parse_state
@@ -261,6 +261,26 @@ def test_fields_that_older_code_had_are_dropped() -> None:
     assert encode_state(parse_state(Newer, '{"open": 1, "colour": "red"}', 2)) == '{"open":1}'
 
 
+class Small(BaseModel, extra="forbid"):
+    x: int
+
+
+class Large(BaseModel, extra="forbid"):
+    x: int
+    y: int = 0
+
+
+class Either(State):
+    which: Small | Large
+
+
+@pytest.mark.parametrize("which", [Small(x=1), Large(x=1), Large(x=1, y=2)])
+def test_a_union_of_models_is_read_as_what_it_was(which: Small | Large) -> None:
+    state = Either(which=which)
+
+    assert encode_state(parse_state(Either, encode_state(state))) == encode_state(state)
+
+
 def test_kept_fields_survive_an_evolve_with_a_model_validator() -> None:
     assert (
         encode_state(parse_state(Span, '{"first":1,"last":2,"new":3}').evolve(first=2))
@@ -296,6 +316,58 @@ def test_private_attributes_would_be_lost_and_are_refused() -> None:
 
         class Bad(State):
             _cache: dict[str, int] = PrivateAttr(default_factory=dict)
+
+
+def test_fields_that_would_not_be_stored_are_refused() -> None:
+    with pytest.raises(BadDefinition, match="'hidden' is excluded"):
+
+        class Hiding(State):
+            hidden: int = Field(default=0, exclude=True)
+
+    with pytest.raises(BadDefinition, match="computed field 'double'"):
+
+        class Computing(State):
+            n: int = 0
+
+            @computed_field  # type: ignore[prop-decorator]
+            @property
+            def double(self) -> int:
+                return self.n * 2
+
+
+def test_a_field_with_an_alias_is_stored_under_its_name() -> None:
+    class Named(State):
+        count: int = Field(default=0, alias="c")
+
+    state = parse_state(Named, '{"count":3}')
+
+    assert encode_state(state) == '{"count":3}'
+    assert encode_state(state.evolve(count=4)) == '{"count":4}'
+    assert parse_state(Named, '{"c":3}') == state
+
+
+class Inner(BaseModel, serialize_by_alias=True):
+    count: int = Field(default=0, validation_alias="c", serialization_alias="d")
+
+
+def test_aliases_in_inner_models_do_not_matter_either() -> None:
+    class Outer(State):
+        inner: Inner = Inner()
+
+    state = Outer(inner=Inner.model_validate({"c": 3}))
+
+    assert encode_state(state) == '{"inner":{"count":3}}'
+    assert parse_state(Outer, encode_state(state)) == state
+
+
+def test_a_frozen_field_stays_as_it_is() -> None:
+    class Fixed(State):
+        name: str = Field(default="a", frozen=True)
+        n: int = 0
+
+    assert Fixed().evolve(n=1).n == 1
+    with pytest.raises(BadPayload, match="name: "):
+        Fixed().evolve(name="b")
 
 
 def test_frozen_and_forbid_cannot_be_turned_off() -> None:

@@ -6,6 +6,7 @@ import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
 from regrow_signals.errors import BadDefinition, BadTypeName
@@ -118,7 +119,7 @@ class _Checks:
             function=self.function,
             payload=payload,
             takes_context=takes_context,
-            decode=payload.__pydantic_validator__.validate_json if payload is not None else None,
+            decode=_decoder(payload) if payload is not None else None,
             shown=f"{self.cls.__name__}.{self.name}()",
         )
 
@@ -193,6 +194,11 @@ class _Checks:
 
     def bad(self, why: str) -> BadDefinition:
         return BadDefinition(f"{self.cls.__name__}.{self.name}() {why}")
+
+
+def _decoder(payload: type[Payload]) -> Callable[[str], object]:
+    # By name too: results of effects are stored under their fields' names.
+    return partial(payload.__pydantic_validator__.validate_json, by_alias=True, by_name=True)
 
 
 def _accepts(annotation: Any, wanted: type) -> bool:

@@ -43,6 +43,9 @@ class State(BaseModel):
         extra="forbid",
         allow_inf_nan=False,
         validate_default=True,
+        # Stored under the fields' names, whatever aliases the constructor takes.
+        validate_by_name=True,
+        validate_by_alias=True,
         # NaN must be seen, not written as null.
         ser_json_inf_nan="constants",
     )
@@ -61,13 +64,7 @@ class State(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **config: Any) -> None:
         super().__pydantic_init_subclass__(**config)
-        if cls.__private_attributes__:
-            name = next(iter(cls.__private_attributes__))
-            raise BadDefinition(
-                f"state {cls.__name__}: private attribute {name!r} would not survive a restart; make it a field"
-            )
-        if not cls.model_config.get("frozen") or cls.model_config.get("extra") != "forbid":
-            raise BadDefinition(f"state {cls.__name__}: frozen=True and extra='forbid' cannot be turned off")
+        _check_stored_form(cls)
         cls.__regrow_shape__ = None
 
     def evolve(self, **changes: Any) -> Self:
@@ -98,7 +95,7 @@ def encode_state(state: State, *, max_bytes: int | None = None) -> str:
     """The state as strict JSON text. ``NotStrictJSON`` or ``TooLarge`` if it cannot be stored and read back."""
     cls = type(state)
     try:
-        raw = cls.__pydantic_serializer__.to_json(state)
+        raw = cls.__pydantic_serializer__.to_json(state, by_alias=False)
         text = raw.decode()
     except (PydanticSerializationError, UnicodeError, ValueError, RecursionError) as error:
         raise NotStrictJSON(f"{cls.__name__} is not strict JSON: {one_line(error)}") from None
@@ -117,18 +114,23 @@ def parse_state(cls: type[S], text: str, schema: int | None = None) -> S:
     """A stored state. ``BadPayload`` names the field that does not fit.
 
     Fields that this class does not know are dropped if an older schema wrote them, and else kept beside and written
-    back by ``encode_state``: code that is rolled back loses nothing of what newer code had stored.
+    back by ``encode_state``: code that is rolled back loses nothing of what newer code had stored. Fields of a model
+    within the state follow that model's own configuration.
     """
+    try:
+        return cast("S", cls.__pydantic_validator__.validate_json(text, by_alias=True, by_name=True))
+    except ValidationError as error:
+        known = error
+    # Only now: with unknown fields allowed a union of models may be read as another of its members.
     extra: Literal["ignore", "allow"] = (
         "ignore" if schema is not None and schema < cls.__regrow_schema__ else "allow"
     )
     try:
-        state = cls.__pydantic_validator__.validate_json(text, extra=extra)
-    except ValidationError as error:
-        raise BadPayload(f"stored state does not fit {cls.__name__}: {first_problem(error)}") from None
-    if state.__pydantic_extra__ is not None and not state.__pydantic_extra__:
-        _set(state, "__pydantic_extra__", None)
-    return cast("S", state)
+        return cast(
+            "S", cls.__pydantic_validator__.validate_json(text, extra=extra, by_alias=True, by_name=True)
+        )
+    except ValidationError:
+        raise BadPayload(f"stored state does not fit {cls.__name__}: {first_problem(known)}") from None
 
 
 def changed_fields(before: str, after: str) -> list[str]:
@@ -159,6 +161,23 @@ def _shape_of(cls: type[State]) -> _Shape:
     )
     cls.__regrow_shape__ = shape
     return shape
+
+
+def _check_stored_form(cls: type[State]) -> None:
+    """``BadDefinition`` for what would not come back from Redis as it went in."""
+    who = f"state {cls.__name__}"
+    for name in cls.__private_attributes__:
+        raise BadDefinition(f"{who}: private attribute {name!r} would not survive a restart; make it a field")
+    for name in cls.__pydantic_computed_fields__:
+        raise BadDefinition(
+            f"{who}: computed field {name!r} would be stored and read as unknown; use a property"
+        )
+    for name, field in cls.__pydantic_fields__.items():
+        if field.exclude:
+            raise BadDefinition(f"{who}: field {name!r} is excluded and would not survive a restart")
+    config = cls.model_config
+    if not config.get("frozen") or config.get("extra") != "forbid":
+        raise BadDefinition(f"{who}: frozen=True and extra='forbid' cannot be turned off")
 
 
 def _evolve_whole(state: S, changes: Mapping[str, Any]) -> S:
