@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
 
 from regrow_signals.calls import Command
 from regrow_signals.connection import Connection
@@ -12,12 +11,14 @@ from regrow_signals.errors import NotLeader, RegrowError
 from regrow_signals.keys import Keys
 from regrow_supervisor.leader import Lease
 from regrow_supervisor.leader_view import LeaderView
+from regrow_supervisor.states import ChildState
 from regrow_supervisor.verdicts import AnsweredTime, BeatWatch, StartWatch, late_nodes
 from regrow_supervisor.watchdog_settings import WatchdogSettings
 
 __all__ = ["Beats", "Late"]
 
 Life = tuple[str, int]
+_AGENTS_EVERY: Final = 2
 
 
 @dataclass(slots=True)
@@ -25,13 +26,16 @@ class Late:
     """Verdicts of one poll: node ids; lives as (agent, incarnation); nodes that beat but are not in the view."""
 
     nodes: list[str]
-    agents: list[Life]
-    starts: list[Life]
     strangers: list[str]
+    agents: list[Life] = field(default_factory=list[Life])
+    starts: list[Life] = field(default_factory=list[Life])
 
 
 class Beats:
-    """1. Renews the lease; 2. reads Redis's time; 3. keeps the watches over nodes, running agents and starts."""
+    """1. Renews the lease; 2. reads Redis's time; 3. keeps the watches over nodes, running agents and starts.
+
+    Nodes are looked at with each poll, agents and starts, whose timeouts are longer, with every second.
+    """
 
     def __init__(self, keys: Keys, settings: WatchdogSettings) -> None:
         self._keys = keys
@@ -42,6 +46,7 @@ class Beats:
         self._agents: BeatWatch[Life] = BeatWatch()
         self._starts: StartWatch[Life] = StartWatch()
         self._offset_ms = 0
+        self._polls = 0
 
     def store_ms(self, now: float) -> int:
         """Redis's time at the own monotonic instant ``now``, as of the last poll."""
@@ -53,22 +58,25 @@ class Beats:
         self.restart()
 
     def restart(self) -> None:
+        """Give everybody a full timeout."""
         for watch in (self._nodes, self._agents, self._starts):
             watch.restart(self._time.elapsed_ms)
+        self._polls = 0
 
     def poll(self, connection: Connection, view: LeaderView, lease: Lease, now: float) -> Late:
         """One look. Raises ``NotLeader`` when the lease is another's, a StoreError when Redis cannot be asked."""
-        lives = [
-            (child.id, child.incarnation) for _, child, _ in view.living() if _beats(child.status, child.spec)
-        ]
+        at_agents = self._polls % _AGENTS_EVERY == 0
+        self._polls += 1
+        living = list(view.living()) if at_agents else []
+        lives = [(child.id, child.incarnation) for _, child, _ in living if _beats(child)]
         items: list[Any] = [
             lease.renew_call(),
             Command(("TIME",), _time_ms),
             Command(("ZRANGE", self._keys.nodes, 0, -1, "WITHSCORES"), _scores),
         ]
         if lives:
-            agents = [agent for agent, _ in lives]
-            items.append(Command(("ZMSCORE", self._keys.agents, *agents), _optional_texts))
+            names = [agent for agent, _ in lives]
+            items.append(Command(("ZMSCORE", self._keys.agents, *names), _optional_texts))
         answers = connection.pipeline(items)
         for answer in answers:
             if isinstance(answer, RegrowError):
@@ -77,38 +85,33 @@ class Beats:
             raise NotLeader("the lease is another's")
         lease.renewed(now)
         self._offset_ms = cast("int", answers[1]) - int(now * 1000)
-        beats = cast("list[str | None]", answers[3]) if lives else []
-        return self._look(view, cast("dict[str, str]", answers[2]), lives, beats, int(now * 1000))
+        elapsed = self._time.answered(int(now * 1000))
+        late = self._look_at_nodes(view, cast("dict[str, str]", answers[2]), elapsed)
+        if at_agents:
+            scores = zip(lives, cast("list[str | None]", answers[3]) if lives else [], strict=True)
+            self._agents.observe(lives, {life: text for life, text in scores if text is not None}, elapsed)
+            starting = [child for _, child, _ in living if child.status == "starting"]
+            self._starts.observe([(child.id, child.incarnation) for child in starting], elapsed)
+            self._judge_agents(view, late, elapsed)
+        return late
 
-    def _look(
-        self,
-        view: LeaderView,
-        nodes: dict[str, str],
-        lives: Sequence[Life],
-        beats: Sequence[str | None],
-        now_ms: int,
-    ) -> Late:
-        elapsed = self._time.answered(now_ms)
-        timeout = self._settings.node_timeout_ms
+    def _look_at_nodes(self, view: LeaderView, nodes: dict[str, str], elapsed: int) -> Late:
         self._nodes.observe(sorted(view.expected_nodes() | nodes.keys()), nodes, elapsed)
-        scores = {life: score for life, score in zip(lives, beats, strict=True) if score is not None}
-        self._agents.observe(lives, scores, elapsed)
-        starting = [
-            (child.id, child.incarnation) for _, child, _ in view.living() if child.status == "starting"
-        ]
-        self._starts.observe(starting, elapsed)
         self._mark_quiet(view, elapsed)
-
-        def on_beating_node(life: Life) -> bool:
-            node = view.agents[life[0]].node
-            return self._nodes.silent_ms(node, elapsed) <= timeout
-
         return Late(
-            nodes=late_nodes(self._nodes, timeout, elapsed),
-            agents=[life for life in self._agents.late(2 * timeout, elapsed) if on_beating_node(life)],
-            starts=self._starts.late(self._settings.start_timeout_ms, elapsed, on_beating_node),
+            nodes=late_nodes(self._nodes, self._settings.node_timeout_ms, elapsed),
             strangers=sorted(nodes.keys() - view.nodes.keys()),
         )
+
+    def _judge_agents(self, view: LeaderView, late: Late, elapsed: int) -> None:
+        """Agents and starts of nodes that are silent themselves are left to the verdict on the node."""
+        timeout = self._settings.node_timeout_ms
+
+        def on_beating_node(life: Life) -> bool:
+            return self._nodes.silent_ms(view.agents[life[0]].node, elapsed) <= timeout
+
+        late.agents = [life for life in self._agents.late(2 * timeout, elapsed) if on_beating_node(life)]
+        late.starts = self._starts.late(self._settings.start_timeout_ms, elapsed, on_beating_node)
 
     def _mark_quiet(self, view: LeaderView, elapsed: int) -> None:
         for node, known in view.nodes.items():
@@ -117,9 +120,9 @@ class Beats:
                 view.nodes[node] = replace(known, quiet=quiet)
 
 
-def _beats(status: str, spec: Any) -> bool:
+def _beats(child: ChildState) -> bool:
     """Whether this agent's worker beats by the agent's name; pooled agents do not."""
-    return status in ("running", "stopping") and spec.get("start", {}).get("isolation") != "pool"
+    return child.status in ("running", "stopping") and child.spec["start"].get("isolation") != "pool"
 
 
 def _time_ms(reply: Any) -> int:

@@ -282,9 +282,12 @@ def _crash_event(crash: SupervisorCrashed) -> dict[str, str]:
 def next_versions(
     view: LeaderView, turn: Turn, writes: Sequence[SupervisorWrite]
 ) -> dict[str, SupervisorState]:
-    """The turn's records with the versions that the step gave them."""
-    bases = {write.path: write.base_version + 1 for write in writes if not write.remove}
-    for path, state in turn.states.items():
+    """Every record that was decided about or written, with the version that the step gave it."""
+    written = {write.path: write.base_version + 1 for write in writes if not write.remove}
+    states = dict(turn.states)
+    for path in written.keys() - states.keys():
+        states[path] = view.states[path].fork()
+    for path, state in states.items():
         old = view.states.get(path)
-        state.version = bases.get(path, old.version if old is not None else 0)
-    return turn.states
+        state.version = written.get(path, old.version if old is not None else 0)
+    return states

@@ -221,7 +221,8 @@ class Reign:
             asked = read_request(self.view, read)
             if asked.tree is not None:
                 change = change_tree(self.view, asked.tree)
-                extras.trees = {asked.tree.name: change.trees} if change.trees else {}
+                if change.trees != self.view.trees.get(asked.tree.name, ()):
+                    extras.trees = {asked.tree.name: change.trees}
                 extras.replies = [(read.request, json.dumps({"ok": change.said}))]
                 for line in change.said:
                     log.event(_LOG, "tree", detail=line)

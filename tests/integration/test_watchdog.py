@@ -115,6 +115,7 @@ class World:
         self.clock = Clock()
         self.said: list[str] = []
         self.opened: list[Connection] = []
+        self.reloads = 0
 
     def watchdog(
         self, tree: Supervisor | None = None, *, clock: Callable[[], float] | None = None, **settings: Any
@@ -140,6 +141,7 @@ class World:
         quiet = 0
         while quiet < 2:
             counts = watchdog.run_once()
+            self.reloads += counts["reloads"]
             obeyed = [order for node in given for order in node.obey()]
             quiet = 0 if counts["entries"] or counts["commits"] or obeyed else quiet + 1
 
@@ -191,6 +193,7 @@ def application(tree: Supervisor) -> Application:
 def world(redis_url: str) -> Iterator[World]:
     world = World(redis_url)
     yield world
+    assert world.reloads == 0, "a conflict without a cause"
     for connection in (world.look, *world.opened):
         connection.close()
 
@@ -354,7 +357,7 @@ def test_a_running_agent_that_does_not_beat_is_lost_uncharged(world: World) -> N
 
     world.pass_time(watchdog, 5.9, node)
     assert world.agent("support")["incarnation"] == "1"
-    world.pass_time(watchdog, 1.5, node)
+    world.pass_time(watchdog, 2.0, node)
     world.settle(watchdog, node)
 
     assert world.agent("support")["incarnation"] == "2"
@@ -372,7 +375,7 @@ def test_a_start_that_never_happens_is_a_failed_start(world: World) -> None:
     watchdog.run_once()
     node.read()  # the order was read, nothing came of it
 
-    world.pass_time(watchdog, 10.5, node)
+    world.pass_time(watchdog, 12.0, node)
 
     assert {"order": "kill", "agent": "support", "incarnation": "2", "reason": "start_timeout"} in node.read()
     assert [event["reason"] for event in world.events("start_error")] == ["start_timeout"]
@@ -651,6 +654,22 @@ def test_a_changed_tree_is_carried_out_by_the_leader_that_runs(world: World) -> 
     assert world.agent("billing")["incarnation"] == "1"
     assert "added desk/sales" in world.said
     assert "removed desk/support: it is stopped, its state is kept" in world.said
+
+
+def test_trees_of_other_watchdogs_cost_the_leader_no_doubt(world: World) -> None:
+    node, first, same = world.node("n1"), world.watchdog(desk()), world.watchdog(desk())
+    world.settle(first, node)
+    same.run_once()
+    children = [Support.child("support"), Billing.child("billing", restart="transient")]
+    other = world.watchdog(Supervisor("desk", children))
+    other.run_once()
+
+    assert first.run_once()["entries"] == 2
+    node.end("support", "signal:SIGKILL")
+    world.settle(first, node)
+
+    assert world.agent("support")["incarnation"] == "2"
+    assert len(json.loads(world.record("desk")["trees"])) == 2
 
 
 def test_a_replaced_tree_does_not_come_back_by_a_takeover_or_a_start(world: World) -> None:
@@ -994,3 +1013,17 @@ def test_a_user_without_info_is_served(own_server: PrivateServer) -> None:
     assert sorted(node.running) == ["billing", "support"]
     for connection in (world.look, *world.opened):
         connection.close()
+
+
+def test_a_mailbox_of_the_wrong_type_is_waited_for(world: World) -> None:
+    node, watchdog = world.node("n1"), world.watchdog(desk())
+    world.settle(watchdog, node)
+    world.raw("DEL", KEYS.exits)
+    world.raw("SET", KEYS.exits, "junk")
+    assert watchdog.run_once()["wait_ms"] > 0
+
+    world.raw("DEL", KEYS.exits)
+    node.end("support", "signal:SIGKILL")
+    world.settle(watchdog, node)
+
+    assert world.agent("support")["incarnation"] == "2"
