@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
-
-from regrow_signals.errors import CorruptKey
+from typing import Any, cast
 
 from regrow_signals import views
 from regrow_signals.calls import Command
 from regrow_signals.connection import Connection
+from regrow_signals.errors import CorruptKey
 from regrow_signals.keys import Keys
 from regrow_supervisor.codec import from_fields
 from regrow_supervisor.states import ChildState, SupervisorState
@@ -109,7 +108,7 @@ def _agents(
     dead = connection.pipeline([views.dead_length(keys, agent) for agent in agents])
     return {
         agent: (
-            record if isinstance(record, dict) else {"status": "unreadable"},
+            cast("dict[str, str]", record) if isinstance(record, dict) else {"status": "unreadable"},
             waiting if isinstance(waiting, int) else -1,
             letters if isinstance(letters, int) else -1,
         )

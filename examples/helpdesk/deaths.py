@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -55,7 +55,7 @@ class Deaths:
         return waiting == 0 and self.runs(name)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Generator[None]:
         """Its process stands still meanwhile (SIGSTOP, SIGCONT): not long enough for anybody to call it dead."""
         descriptor = os.pidfd_open(int(self.record()["pid"]))
         try:

@@ -14,10 +14,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
+from types import FrameType
+from typing import IO, cast
 
 import click
 
@@ -246,7 +247,7 @@ class Demo:
 
 
 @contextmanager
-def ledger_stub(ledger: Path) -> Iterator[str]:
+def ledger_stub(ledger: Path) -> Generator[str]:
     """The outside system: a process of its own; its address. It ends with us."""
     words = [
         sys.executable,
@@ -295,8 +296,13 @@ It keeps running; Ctrl-C ends it. In another terminal:
 """
     )
     asked = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        asked.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: asked.set())
+        signal.signal(number, handle)
     while not asked.is_set() and not stack.wait(0.2):
         pass
 
@@ -315,7 +321,7 @@ def object_of(text: str) -> dict[str, object]:
     data = strict_json.loads(text)
     if not isinstance(data, dict):
         raise NotStrictJSON("a ticket is a JSON object")
-    return data
+    return cast("dict[str, object]", data)
 
 
 def tail(path: Path, lines: int = 15) -> str:

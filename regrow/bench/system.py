@@ -7,7 +7,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -76,7 +76,7 @@ class System:
 
 
 @contextmanager
-def running_system(environment: Mapping[str, str] | None = None) -> Iterator[System]:
+def running_system(environment: Mapping[str, str] | None = None) -> Generator[System]:
     """A system whose agent runs; everything is gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="regrow-bench-"))
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
@@ -147,7 +147,9 @@ def _agents(connection: Connection, keys: Keys, ids: list[str], now: int) -> dic
     answers = connection.pipeline(items)
     for place in range(0, len(answers), 5):
         record, backlog, oldest, dead, outbox = answers[place : place + 5]
-        kind, status = record if isinstance(record, tuple) else (_UNKNOWN, "unreadable")
+        kind, status = (
+            cast("tuple[str, str]", record) if isinstance(record, tuple) else (_UNKNOWN, "unreadable")
+        )
         found["agents"][(kind, status)] += 1
         found["mailbox_backlog"][(kind,)] += _count(backlog)
         found["dead_letters"][(kind,)] += _count(dead)
@@ -196,7 +198,7 @@ def _listed(answer: object) -> list[str]:
     if isinstance(answer, RegrowError):
         raise answer
     assert isinstance(answer, list)
-    return answer
+    return cast("list[str]", answer)
 
 
 def _count(answer: object) -> float:
