@@ -279,7 +279,7 @@ def test_labels_choose_the_node(world: World) -> None:
 
 def test_fifty_deaths_at_once_are_fifty_restarts(world: World) -> None:
     node = world.node("n1")
-    tree = Supervisor("desk", [Support.child(f"s{i}") for i in range(50)], max_restarts=100)
+    tree = Supervisor("desk", [Support.child(f"s{i}") for i in range(50)], max_restarts=100, max_seconds=600)
     watchdog = world.watchdog(tree)
     world.settle(watchdog, node)
 
@@ -1027,3 +1027,57 @@ def test_a_mailbox_of_the_wrong_type_is_waited_for(world: World) -> None:
     world.settle(watchdog, node)
 
     assert world.agent("support")["incarnation"] == "2"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_storm_with_stolen_leases_and_lost_answers_restarts_once_per_death(world: World, seed: int) -> None:
+    """Two watchdogs take the lease from one another while agents die and answers are lost."""
+    dice = random.Random(seed)
+    inner = Supervisor(
+        "inner", [Support.child(f"i{i}") for i in range(3)], max_restarts=1000, max_seconds=600
+    )
+    tree = Supervisor(
+        "desk", [*(Support.child(f"s{i}") for i in range(4)), inner], max_restarts=1000, max_seconds=600
+    )
+    watchdogs: list[Watchdog] = []
+    for _ in range(2):
+        connection = LossyConnection(world.url, timeout=2)
+        world.opened.append(connection)
+        watchdogs.append(
+            Watchdog(
+                connection, KEYS, application=application(tree), say=world.said.append, clock=world.clock
+            )
+        )
+    node = world.node("n1")
+    world.settle(watchdogs[0], node)
+    LossyConnection.lossy, LossyConnection.dice = True, dice
+    deaths = 0
+    try:
+        for _ in range(250):
+            throw = dice.random()
+            if throw < 0.2 and node.running:
+                node.end(dice.choice(sorted(node.running)), "signal:SIGKILL")
+                deaths += 1
+            elif throw < 0.3:
+                world.raw("DEL", KEYS.leader)
+            elif throw < 0.5:
+                node.obey()
+            else:
+                dice.choice(watchdogs).run_once()
+    finally:
+        LossyConnection.lossy = False
+    world.raw("DEL", KEYS.leader)
+    for _ in range(200):
+        for watchdog in watchdogs:
+            watchdog.run_once()
+        node.obey()
+
+    assert deaths > 20
+    names = [f"s{i}" for i in range(4)] + [f"i{i}" for i in range(3)]
+    assert sorted(node.running) == sorted(names)
+    assert sum(int(world.agent(name)["restarts"]) for name in names) == deaths
+    assert sum(int(world.agent(name)["incarnation"]) for name in names) == deaths + len(names)
+    starts = [(order["agent"], order["incarnation"]) for order in node.orders if order["order"] == "start"]
+    assert len(starts) == len(set(starts)) == deaths + len(names)
+    stamps = [json.loads(world.record(path)["stamps"]) for path in ("desk", "desk/inner")]
+    assert sum(len(each) for each in stamps) == deaths
