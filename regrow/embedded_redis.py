@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import queue
+import shlex
 import signal
 import socket
 import subprocess
@@ -55,6 +56,7 @@ class ServerInfo:
     socket: str
     port: int
     password: str = field(repr=False)
+    password_file: str
     pid: int
     program: str
     version: str
@@ -63,8 +65,8 @@ class ServerInfo:
 
     @property
     def cli(self) -> str:
-        """What a person types to look into it."""
-        return f"REDISCLI_AUTH={self.password} redis-cli -p {self.port}"
+        """What a person types to look into it; the password stays in its file, so this line may be logged."""
+        return f"REDISCLI_AUTH=$(cat {shlex.quote(self.password_file)}) redis-cli -p {self.port}"
 
 
 class EmbeddedRedis:
@@ -253,6 +255,7 @@ class EmbeddedRedis:
             socket=str(path),
             port=port,
             password=password,
+            password_file=str(self.folder / "password"),
             pid=self._process.pid,
             program=program.path,
             version=program.version,

@@ -267,7 +267,10 @@ def _tell(stack: Stack, say: Output) -> None:
         f"curl http://{settings.metrics_host}:{settings.metrics_port}/metrics",
     ):
         say("up", f"  {line}")
-    say("up", f"{stack.application} is up in namespace {settings.namespace}; Ctrl-C ends it, the data stays")
+    say(
+        "up",
+        f"starting {stack.application} in namespace {settings.namespace}; Ctrl-C ends it, the data stays",
+    )
 
 
 class _Printer:

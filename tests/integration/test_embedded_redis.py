@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -109,7 +110,18 @@ def test_people_reach_it_on_a_loopback_port_with_the_password(folder: Path) -> N
         with pytest.raises(redis.AuthenticationError):
             stranger.ping()
         stranger.close()
-        assert str(info.port) in info.cli
+        assert f"-p {info.port}" in info.cli
+        assert info.password not in info.cli
+
+
+@pytest.mark.skipif(shutil.which("redis-cli") is None, reason="redis-cli is not installed")
+def test_the_line_for_people_works_as_it_is_printed(folder: Path) -> None:
+    with EmbeddedRedis(folder.with_name("it's here")) as server:
+        done = subprocess.run(
+            ["sh", "-c", f"{server.info.cli} PING"], check=False, capture_output=True, text=True
+        )
+
+    assert done.stdout == "PONG\n", done.stderr
 
 
 def test_the_url_reaches_it(folder: Path) -> None:
@@ -224,7 +236,8 @@ def test_a_stale_record_that_names_a_living_stranger_harms_nobody(folder: Path) 
     stranger = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     folder.mkdir(mode=0o700)
     record = {
-        "url": "unix:///nowhere", "socket": str(folder / "redis.sock"), "port": 1, "password": "x",
+        "url": "unix:///nowhere", "socket": str(folder / "redis.sock"), "port": 1,
+        "password": "x", "password_file": "x",
         "pid": stranger.pid, "program": "valkey-server", "version": "9.0.0",
     }  # fmt: skip
     (folder / "server.json").write_text(json.dumps(record))
