@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from regrow_signals import strict_json
 from regrow_signals.errors import BadDefinition, BadInput, BadPayload, NotStrictJSON, TooLarge
+from regrow_signals.finite import check_finite
 from regrow_signals.ids import check_id, check_type, new_id
 from regrow_signals.limits import Limits
 
@@ -49,12 +50,11 @@ class Payload(BaseModel):
 
     def to_json(self, limits: Limits = Limits()) -> str:  # noqa: B008
         """The payload as strict JSON, bounded."""
+        what = f"data of {self.signal_type or type(self).__name__}"
+        check_finite(self, what)
         value = self.model_dump(mode="json", by_alias=True)
         return strict_json.dumps(
-            value,
-            max_bytes=limits.max_signal_bytes,
-            max_depth=limits.max_json_depth,
-            what=f"data of {self.signal_type or type(self).__name__}",
+            value, max_bytes=limits.max_signal_bytes, max_depth=limits.max_json_depth, what=what
         )
 
     @classmethod

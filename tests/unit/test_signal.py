@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from regrow_signals.errors import (
     BadDefinition,
@@ -156,3 +156,17 @@ def test_digest_is_of_the_content_not_of_id_time_or_order_of_keys() -> None:
 
 def test_ids_made_for_a_signal_differ() -> None:
     assert Signal.of("a.b").id != Signal.of("a.b").id
+
+
+class Reading(BaseModel):
+    value: Any
+
+
+class Measured(Payload, type="measured"):
+    reading: Reading
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_number_that_json_has_no_word_for_is_refused_in_a_nested_model_too(number: float) -> None:
+    with pytest.raises(NotStrictJSON, match="measured"):
+        Signal.of(Measured(reading=Reading(value=[number])))

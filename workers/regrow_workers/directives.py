@@ -8,11 +8,11 @@ from typing import Any, Final, cast, overload
 from pydantic_core import PydanticSerializationError
 
 from regrow_signals.errors import BadInput, NotStrictJSON
+from regrow_signals.finite import check_finite
 from regrow_signals.ids import check_id, check_type
 from regrow_signals.limits import Limits
 from regrow_signals.signal import Payload, Signal
 from regrow_signals.strict_json import dumps, loads
-from regrow_workers.finite import check_finite
 from regrow_workers.validation import one_line
 
 __all__ = ["Directive", "EffectRun", "Emit", "Stop"]

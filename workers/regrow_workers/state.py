@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from regrow_signals.errors import BadDefinition, BadInput, BadPayload, NotStrictJSON, TooLarge
+from regrow_signals.finite import check_finite, may_hide_nonfinite
 from regrow_signals.strict_json import dumps, loads
-from regrow_workers.finite import check_finite, may_hide_nonfinite
 from regrow_workers.validation import did_you_mean, first_problem, may_nest, one_line
 
 __all__ = ["State", "changed_fields", "encode_state", "parse_state"]

@@ -22,12 +22,12 @@ from pydantic_core import PydanticSerializationError
 
 from regrow_signals.durations import Duration, to_ms
 from regrow_signals.errors import BadDefinition, BadInput, BadPayload, NotStrictJSON
+from regrow_signals.finite import check_finite
 from regrow_signals.ids import check_type
 from regrow_signals.limits import Limits
 from regrow_signals.strict_json import dumps, loads
 from regrow_workers.directives import EffectRun
 from regrow_workers.effects.outcome_payloads import Done, Failed, InDoubt, named
-from regrow_workers.finite import check_finite
 from regrow_workers.validation import first_problem, one_line
 
 __all__ = ["Effect", "EffectContext", "effect", "registered_effects"]
