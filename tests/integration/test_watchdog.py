@@ -966,7 +966,11 @@ class LossyConnection(Connection):
 def test_lost_answers_of_decisions_leave_one_restart_per_death(world: World) -> None:
     node = world.node("n1")
     tree = Supervisor(
-        "desk", [Support.child(f"s{i}") for i in range(6)], max_restarts=100, strategy="rest_for_one"
+        "desk",
+        [Support.child(f"s{i}") for i in range(6)],
+        max_restarts=100,
+        max_seconds=600,
+        strategy="rest_for_one",
     )
     connection = LossyConnection(world.url, timeout=2)
     world.opened.append(connection)
