@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from tests.protocol.actors import loaded, successors
 from tests.protocol.real_store import RealStore, comparable
 from tests.protocol.world import Budget, Kind, Process, Scenario, Step, World, beginning
@@ -42,6 +44,7 @@ WALKS = (
 )
 
 
+@pytest.mark.timeout(300)  # some thousand calls; seconds on an idle machine
 def test_scripts_follow_the_model(redis_url: str) -> None:
     met: set[tuple[str, str]] = set()
 

@@ -29,6 +29,7 @@ CAUGHT: dict[Flaw, tuple[str, str]] = {
 }
 
 
+@pytest.mark.timeout(300)  # seconds of one core each, on a machine that may have better things to do
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS.keys())
 def test_protocol_holds_in_every_interleaving(scenario: Scenario, capsys: pytest.CaptureFixture[str]) -> None:
     worlds = search(scenario)
