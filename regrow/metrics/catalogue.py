@@ -35,6 +35,13 @@ COUNTERS = (
     Metric("effects_total", "counter", "Effects by outcome.", ("name", "outcome")),
     Metric("exits_total", "counter", "Ends of agent processes by reason.", ("reason",)),
     Metric("restarts_total", "counter", "Restarts by supervisor and reason.", ("supervisor", "reason")),
+    Metric("supervisor_gave_up_total", "counter", "Times a supervisor gave up.", ("supervisor",)),
+    Metric("supervisor_paused_total", "counter", "Pauses of a root that had given up.", ("supervisor",)),
+    Metric(
+        "supervisor_parked_total", "counter", "Children parked for using up their own limit.", ("supervisor",)
+    ),
+    Metric("dead_retried_total", "counter", "Dead letters sent again.", ("type",)),
+    Metric("dead_dropped_total", "counter", "Dead letters dropped.", ("type",)),
     Metric("leadership_changes_total", "counter", "Times a watchdog became leader."),
     Metric("nodes_lost_total", "counter", "Nodes declared lost."),
     Metric("store_restarts_total", "counter", "Times the leader saw Redis come back as another run."),
