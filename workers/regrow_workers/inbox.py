@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 from collections import deque
 from typing import Generic, TypeVar
@@ -25,11 +26,23 @@ class Inbox(Generic[T]):
 
     def post(self, item: T) -> None:
         self._items.append(item)
+        self.wake()
+
+    def wake(self) -> None:
+        """End the taker's wait, also for nothing."""
         try:
             self._writer.send(b".")
         except OSError:
             # Full: the taker is woken already. Closed: nobody takes any more.
             return
+
+    def wait(self, seconds: float) -> None:
+        """Until something was posted, somebody called ``wake``, or the time is over."""
+        if not self._items:
+            select.select([self._reader], [], [], max(0.0, seconds))
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
 
     def take(self) -> list[T]:
         """All that was posted, oldest first."""

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from regrow_signals.calls import Command
 from regrow_signals.connection import Connection
-from regrow_signals.errors import CorruptKey, StoreError
+from regrow_signals.errors import StoreError
 from regrow_signals.keys import Keys
 from regrow_workers.inbox import Inbox
-from regrow_workers.node_messages import Fatal, NodeMessage, Order
+from regrow_workers.node_messages import NodeMessage, Order
 from regrow_workers.store_watch import StoreWatch
 
 __all__ = ["OrderReader"]
@@ -57,9 +57,6 @@ class OrderReader(threading.Thread):
             try:
                 cursor = self._read(connection, node, cursor)
                 self._watch.answered()
-            except CorruptKey as error:
-                self._inbox.post(Fatal(str(error)))
-                return
             except StoreError as error:
                 self._ended.wait(self._watch.failed(error))
         connection.close()

@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 from regrow_signals import relay
 from regrow_signals.connection import Connection
-from regrow_signals.errors import StoreError
+from regrow_signals.errors import CorruptKey, StoreError
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
+from regrow_workers import log
 from regrow_workers.store_watch import StoreWatch
 
 __all__ = ["Relay"]
@@ -30,6 +31,7 @@ class Relay(threading.Thread):
         self._open = open_connection
         self._keys = keys
         self._limits = limits
+        self._unreadable: set[str] = set()
         self._ended = threading.Event()
         self._watch = StoreWatch(_LOG, "relay")
 
@@ -52,5 +54,11 @@ class Relay(threading.Thread):
         """Deliver what has room now; returns how many senders still had something held when it began."""
         senders = connection.command(relay.held_agents(self._keys))
         for sender in senders:
-            connection.call(relay.deliver_held(self._keys, self._limits, sender))
+            try:
+                connection.call(relay.deliver_held(self._keys, self._limits, sender))
+            except CorruptKey as error:
+                # The others' emits go on; one line for each sender, not one for each look.
+                if sender not in self._unreadable:
+                    log.event(_LOG, "relay_refused", level=logging.ERROR, agent=sender, error=str(error))
+                self._unreadable.add(sender)
         return len(senders)

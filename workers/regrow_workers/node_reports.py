@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
 from collections import deque
@@ -16,6 +15,7 @@ from regrow_signals.calls import Call
 from regrow_signals.connection import Connection
 from regrow_signals.errors import CorruptKey, Refused, RegrowError, StoreError, WrongServer
 from regrow_signals.keys import Keys
+from regrow_signals.server_check import check_server
 from regrow_workers import log
 from regrow_workers.inbox import Inbox
 from regrow_workers.node_messages import Declared, Fatal, Joined, NodeMessage, Stale
@@ -25,6 +25,7 @@ __all__ = ["NodeIdentity", "Reporter"]
 
 _LOG = logging.getLogger(__name__)
 PIPELINED = 100
+LAST_TRIES = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,14 @@ class Reporter(threading.Thread):
         self._keys = keys
         self._inbox = inbox
         self._heartbeat = heartbeat
-        self._handed: queue.SimpleQueue[_Handed | None] = queue.SimpleQueue()
+        # Not a SimpleQueue: its get(timeout) waits for ever when a signal comes after the time has run out (as
+        # SIGCHLD does to a node that was stopped and continued).
+        self._handed: Inbox[_Handed] = Inbox()
         self._pending: deque[_Handed] = deque()
         self._running: Sequence[tuple[str, int]] = ()
         self._load = 0
         self._node = ""
+        self._looked = False
         self._give_up_at: float | None = None
         self._watch = StoreWatch(_LOG, "reports")
 
@@ -89,12 +93,12 @@ class Reporter(threading.Thread):
             types=identity.types,
             version=identity.version,
         )
-        self._handed.put(_Handed(call, identity.node))
+        self._handed.post(_Handed(call, identity.node))
         if not self.is_alive():
             self.start()
 
     def hand_in(self, call: Call[Any]) -> None:
-        self._handed.put(_Handed(call))
+        self._handed.post(_Handed(call))
 
     def set_running(self, running: Sequence[tuple[str, int]], load: int) -> None:
         """What the next beats say; replaced whole, so the thread sees the old or the new."""
@@ -104,7 +108,7 @@ class Reporter(threading.Thread):
     def finish(self, within: float) -> bool:
         """Send what is pending and end; False if Redis has not taken all of it in time."""
         self._give_up_at = time.monotonic() + within
-        self._handed.put(None)
+        self._handed.wake()
         if self.is_alive():
             self.join(within + 0.2)
         return not self.is_alive() and not self._pending
@@ -117,35 +121,38 @@ class Reporter(threading.Thread):
         while True:
             self._collect(beat_at)
             try:
+                self._look_at_server(connection)
                 self._send(connection)
                 if time.monotonic() >= beat_at and self._give_up_at is None:
                     beat_at = time.monotonic() + self._heartbeat
                     self._beat(connection)
                 self._watch.answered()
-            except (WrongServer, CorruptKey) as error:
-                self._inbox.post(Fatal(str(error)))
-                break
             except StoreError as error:
+                if not self._node and isinstance(error, WrongServer | CorruptKey):
+                    self._inbox.post(Fatal(str(error)))
+                    break
+                # Once joined, a server that refuses us is a server that cannot be asked: nobody ends for it.
                 self._wait(self._watch.failed(error))
             if self._give_up_at is not None and (
-                not (self._pending or not self._handed.empty()) or time.monotonic() >= self._give_up_at
+                not (self._pending or self._handed) or time.monotonic() >= self._give_up_at
             ):
                 break
         connection.close()
 
+    def _look_at_server(self, connection: Connection) -> None:
+        """Before the first word to it: a server that regrow cannot stand on is refused at the door.
+
+        What the check warns of is the watchdog's to tell, once for all.
+        """
+        if not self._looked:
+            connection.run(check_server())
+            self._looked = True
+
     def _collect(self, beat_at: float) -> None:
         """Wait for something to send, until the next beat is due; take all that is there."""
-        try:
-            if not self._pending and self._give_up_at is None:
-                self._take(self._handed.get(timeout=max(0.001, beat_at - time.monotonic())))
-            while True:
-                self._take(self._handed.get_nowait())
-        except queue.Empty:
-            return
-
-    def _take(self, handed: _Handed | None) -> None:
-        if handed is not None:
-            self._pending.append(handed)
+        if not self._pending and self._give_up_at is None:
+            self._handed.wait(beat_at - time.monotonic())
+        self._pending.extend(self._handed.take())
 
     def _send(self, connection: Connection) -> None:
         while self._pending:
@@ -179,13 +186,10 @@ class Reporter(threading.Thread):
             self._inbox.post(Stale(tuple(reply.stale)))
 
     def _wait(self, seconds: float) -> None:
-        if self._give_up_at is not None:
-            seconds = min(seconds, max(0.0, self._give_up_at - time.monotonic()), 0.05)
+        """Before the next try; a request to finish ends the wait, after it the tries come closer."""
         end = time.monotonic() + seconds
         while (rest := end - time.monotonic()) > 0 and self._give_up_at is None:
-            try:
-                self._take(self._handed.get(timeout=rest))
-            except queue.Empty:
-                return
-        if rest > 0:
-            time.sleep(rest)
+            self._handed.wait(rest)
+            self._pending.extend(self._handed.take())
+        if self._give_up_at is not None:
+            time.sleep(LAST_TRIES)

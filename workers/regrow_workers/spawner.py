@@ -16,6 +16,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import resource
 import select
 import signal
 import socket
@@ -110,7 +111,15 @@ class Spawner:
             return
         if pid == 0:
             self._become_worker(message)
-        child = _Child(key, pid, os.pidfd_open(pid))
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError as error:
+            # Our own child, not reaped: the pid is still its own.
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            self._link.send({"is": "not_forked", "key": key, "error": f"no pidfd for it: {error}"})
+            return
+        child = _Child(key, pid, pidfd)
         self._children[key] = child
         self._by_pidfd[child.pidfd] = child
         self._poll.register(child.pidfd, select.POLLIN)
@@ -196,6 +205,9 @@ def main(arguments: list[str]) -> int:
     die_with_parent(node_pid)
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
+    # One descriptor for each worker: the usual soft limit of 1,024 would be the end of it.
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     link = SpawnerLink(socket.socket(fileno=link_fd))
     try:
         config = WorkerConfig.from_message(_first_message(link))

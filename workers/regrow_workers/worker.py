@@ -16,7 +16,7 @@ from regrow_signals.agents import Loaded, Owner
 from regrow_signals.calls import Call, Command
 from regrow_signals.commits import newer
 from regrow_signals.connection import Connection, Interrupted
-from regrow_signals.errors import BadPayload, Conflict, CorruptKey, RegrowError, StoreError, WrongServer
+from regrow_signals.errors import BadPayload, Conflict, CorruptKey, RegrowError, StoreError
 from regrow_signals.exchange import Entries, stream_command
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
@@ -36,9 +36,6 @@ __all__ = ["Worker"]
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
-
-FATAL = (WrongServer, CorruptKey)
-"""Store errors that waiting does not mend."""
 
 FIRST_LOOK = 0.02
 LAST_LOOK = 1.0
@@ -97,7 +94,7 @@ class Worker:
         except _Left:
             self._slot.note(Phase.RELEASED, ASKED)
             return WorkerExit.RELEASED
-        except FATAL as error:
+        except CorruptKey as error:
             return self._boot_failed(error)
         try:
             return self._turns(entries)
@@ -206,7 +203,7 @@ class Worker:
             )
         except Interrupted:
             return []
-        except FATAL:
+        except CorruptKey:
             raise
         except StoreError as error:
             self._pause(self._watch.failed(error))
@@ -271,7 +268,7 @@ class Worker:
                 for answer in answers:
                     if isinstance(answer, RegrowError):
                         raise answer
-            except FATAL:
+            except CorruptKey:
                 raise
             except StoreError as error:
                 self._pause(self._watch.failed(error))
