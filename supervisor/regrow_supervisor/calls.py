@@ -7,6 +7,7 @@ from typing import Any
 
 from regrow_supervisor.children import add_child, forget_child, set_child
 from regrow_supervisor.definition import SpecError, full_child, public_spec
+from regrow_supervisor.retrying import resume_group
 from regrow_supervisor.starting import begin_start
 from regrow_supervisor.states import ChildState, SupervisorState
 from regrow_supervisor.stopping import begin_stop
@@ -158,9 +159,13 @@ def _hold(world: World, s: SupervisorState, request: str, args: Args) -> None:
     if child is None:
         return
     world.report(s, "held", child)
+    waits_for_retry = child.status == "restarting"
     child = set_child(s, child, held=True, due_ms=child.due_ms)
     s.plan = (*s.plan, ["reply", request])
-    if child.alive:
+    if waits_for_retry:
+        # A hold is a start that declines: the group goes on without it.
+        resume_group(s, set_child(s, child, status="stopped"))
+    elif child.alive:
         begin_stop(world, s, child, "hold")
     elif child.status != "parked":
         set_child(s, child, status="stopped")

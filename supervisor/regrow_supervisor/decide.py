@@ -15,7 +15,7 @@ from typing import Any
 
 from regrow_supervisor.calls import answer_call
 from regrow_supervisor.ending import end, terminate
-from regrow_supervisor.events import Event, KillSupervisor
+from regrow_supervisor.events import Batch, Event, KillSupervisor, NodeAvailable, Tick
 from regrow_supervisor.inbox import feed
 from regrow_supervisor.orders import Decision
 from regrow_supervisor.restarting import child_exited, retry
@@ -42,7 +42,10 @@ def decide(states: Mapping[str, SupervisorState], event: Event, now_ms: int) -> 
     Raises ``SupervisorCrashed`` if one supervisor's part cannot be decided.
     """
     world = World(states, now_ms)
-    feed(world, event)
+    try:
+        feed(world, event)
+    except Exception as cause:
+        raise SupervisorCrashed(getattr(event, "path", ""), cause) from cause
     while world.runnable:
         path = world.runnable.popleft()
         try:
@@ -61,14 +64,43 @@ def decide_safely(
 ) -> tuple[Decision, SupervisorCrashed | None]:
     """As ``decide``; but a supervisor whose decision raises is ended, alone: its parent applies its strategy to it.
 
-    The event that it could not handle is gone with it, as a message is with the process that crashed on it. Raises
-    ``SupervisorCrashed`` only where even its end cannot be decided.
+    The event that it could not handle is gone with it, as a message is with the process that crashed on it; one that
+    concerns others too is decided again for them. Raises
+    ``SupervisorCrashed`` only where even that cannot be decided: its parent's record is unusable too.
     """
     try:
         return decide(states, event, now_ms), None
     except SupervisorCrashed as crash:
-        reason = f"crash:{type(crash.cause).__name__}"
-        return decide(states, KillSupervisor(path=crash.path, reason=reason), now_ms), crash
+        ended = _end_crashed(states, crash, now_ms)
+        if not isinstance(event, (Batch, NodeAvailable, Tick)):
+            return ended, crash
+        # Every round ends one supervisor and counts for its parent, so this comes to an end.
+        after = {path: s for path, s in states.items() if path not in ended.removed} | dict(ended.states)
+        return _joined(ended, decide_safely(after, event, now_ms)[0]), crash
+
+
+def _joined(first: Decision, second: Decision) -> Decision:
+    """Two decisions in a row as one."""
+    states = {path: s for path, s in first.states.items() if path not in second.removed} | dict(second.states)
+    removed = [path for path in (*first.removed, *second.removed) if path not in states]
+    return Decision(
+        states=states, removed=tuple(dict.fromkeys(removed)), output=(*first.output, *second.output)
+    )
+
+
+def _end_crashed(states: Mapping[str, SupervisorState], crash: SupervisorCrashed, now_ms: int) -> Decision:
+    """End it by its own record; where that is too broken even for this, by its parent's."""
+    reason = f"crash:{type(crash.cause).__name__}"
+    try:
+        return decide(states, KillSupervisor(path=crash.path, reason=reason), now_ms)
+    except SupervisorCrashed:
+        broken = states[crash.path]
+        numbers = {
+            child.id: child.incarnation for child in broken.children.values() if not child.is_supervisor
+        }
+        others = {path: s for path, s in states.items() if path != crash.path}
+        end = KillSupervisor(path=crash.path, reason=reason, incarnations=numbers)
+        return decide(others, end, now_ms)
 
 
 def _advance(world: World, path: str) -> None:

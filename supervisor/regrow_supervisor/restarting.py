@@ -7,7 +7,7 @@ from regrow_supervisor.children import forget_child, set_child
 from regrow_supervisor.ending import terminate
 from regrow_supervisor.intensity import count_restart
 from regrow_supervisor.restart_types import is_to_be_restarted, is_worth_a_report
-from regrow_supervisor.retrying import delay_restart
+from regrow_supervisor.retrying import delay_restart, resume_group
 from regrow_supervisor.starting import begin_start
 from regrow_supervisor.states import ChildState, SupervisorState
 from regrow_supervisor.world import World
@@ -41,6 +41,9 @@ def retry(world: World, s: SupervisorState, child_id: str, charged: bool) -> Non
         return
     if not charged or _affordable(world, s, child):
         _apply_strategy(world, s, s.children[child_id])
+    elif s.status == "running":
+        # It is parked: from now on it declines, and its group goes on without it.
+        resume_group(s, s.children[child_id])
 
 
 def _affordable(world: World, s: SupervisorState, child: ChildState) -> bool:

@@ -7,7 +7,7 @@ from regrow_supervisor.children import set_child
 from regrow_supervisor.states import ChildState, SupervisorState
 from regrow_supervisor.world import World
 
-__all__ = ["delay_restart", "retry_due", "schedule_retry"]
+__all__ = ["delay_restart", "resume_group", "retry_due", "schedule_retry"]
 
 
 def schedule_retry(world: World, s: SupervisorState, child: ChildState) -> None:
@@ -26,6 +26,13 @@ def delay_restart(world: World, s: SupervisorState, child: ChildState, *, counte
     due = world.now_ms + wait
     child = set_child(s, child, status="restarting", failures=failures, due_ms=due, counted=counted)
     world.report(s, "backoff", child, f"{wait} ms")
+
+
+def resume_group(s: SupervisorState, child: ChildState) -> None:
+    """Start those of the child's group that a failed pass left stopped; the child itself declines."""
+    if s.strategy in ("one_for_all", "rest_for_one"):
+        first = 0 if s.strategy == "one_for_all" else child.place
+        s.plan = (*s.plan, ["up", first - 1, "group"])
 
 
 def retry_due(world: World, path: str, child_id: str) -> None:

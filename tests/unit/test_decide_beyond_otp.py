@@ -43,14 +43,17 @@ class Tree:
         """Carry out all orders; ``how`` names children whose start does not just succeed."""
         done: list[str] = []
         while self.orders:
-            order = self.orders.pop(0)
-            done.append(f"{type(order).__name__.lower()} {order.child}")
-            who: dict[str, Any] = {"path": order.path, "child": order.child, "incarnation": order.incarnation}
-            if isinstance(order, Stop):
-                self.feed(ev.Exited(**who, reason="shutdown"))
-            elif isinstance(order, Start):
-                self.feed(how.get(order.child, ev.Started)(**who))
+            done += self.obey_one(**how)
         return done
+
+    def obey_one(self, **how: type[ev.Unplaced] | type[ev.Declined]) -> list[str]:
+        order = self.orders.pop(0)
+        who: dict[str, Any] = {"path": order.path, "child": order.child, "incarnation": order.incarnation}
+        if isinstance(order, Stop):
+            self.feed(ev.Exited(**who, reason="shutdown"))
+        elif isinstance(order, Start):
+            self.feed(how.get(order.child, ev.Started)(**who))
+        return [f"{type(order).__name__.lower()} {order.child}"]
 
     def exit(
         self, name: str, reason: str = "crash", *, charged: bool = True, path: str = "root"
@@ -270,6 +273,33 @@ def test_a_parked_child_sits_out_group_restarts_until_it_is_revived_with_a_fresh
     assert tree.exit("a") == ["stop b", "start a", "start b"]
 
 
+def test_a_child_parked_after_failed_starts_leaves_its_group_running() -> None:
+    tree = Tree([worker("a"), worker("k", limit=PARK), worker("z")], strategy="one_for_all", max_restarts=9)
+    tree.feed(ev.Exited(path="root", child="a", incarnation=1, reason="crash"))
+
+    while tree.orders:
+        order = tree.orders[0]
+        if order.child == "k" and isinstance(order, Start):
+            tree.orders.pop(0)
+            tree.feed(ev.StartFailed(path="root", child="k", incarnation=order.incarnation, reason="boom"))
+        else:
+            tree.obey_one()
+
+    assert (tree.status("a"), tree.status("k"), tree.status("z")) == ("running", "parked", "running")
+    assert tree.states["root"].plan == ()
+
+
+def test_holding_a_child_that_waits_for_its_retry_lets_its_group_go_on() -> None:
+    backoff = {"first_ms": 1000, "factor": 2, "longest_ms": 4000}
+    tree = Tree([worker("a", backoff=backoff), worker("b")], strategy="rest_for_one")
+    assert tree.exit("a") == ["stop b"]
+
+    tree.feed(ev.Hold(path="root", child="a", request="hold"))
+
+    assert tree.obey() == ["start b"]
+    assert (tree.status("a"), next_due(tree.states)) == ("stopped", None)
+
+
 def test_a_limit_that_escalates_ends_the_supervisor() -> None:
     tree = Tree([worker("a", limit={**PARK, "on_exceeded": "escalate"}), worker("b")], max_restarts=9)
     tree.exit("a")
@@ -375,6 +405,26 @@ def test_a_supervisor_whose_decision_raises_ends_alone_and_its_branch_is_restart
     assert decision.states["root"].stamps != ()
 
 
+def test_a_crash_on_one_of_several_events_costs_the_others_nothing() -> None:
+    nested = {"id": "s", "start": {}, "supervisor": {"children": [worker("a")]}}
+    tree = Tree([nested, worker("z")], max_restarts=9)
+    tree.states["root/s"].plan = (["no such step"],)
+    lost = ev.Batch(
+        events=(
+            ev.Exited(path="root/s", child="a", incarnation=1, reason="node_lost", charged=False),
+            ev.Exited(path="root", child="z", incarnation=1, reason="node_lost", charged=False),
+        )
+    )
+
+    decision, crash = decide_safely(tree.states, lost, tree.now_ms)
+
+    assert crash is not None
+    tree.states.update(decision.states)
+    tree.orders += decision.orders
+    assert sorted(tree.obey()) == ["kill a", "start a", "start z"]
+    assert (tree.child("a", "root/s").incarnation, tree.child("z").incarnation) == (2, 2)
+
+
 def test_a_branch_whose_record_cannot_be_read_is_restarted_from_its_parents_record() -> None:
     nested = {"id": "s", "start": {}, "supervisor": {"children": [worker("a")]}}
     tree = Tree([nested, worker("z")])
@@ -449,3 +499,24 @@ def test_killing_what_does_not_run_answers_noproc(path: str) -> None:
     tree.feed(ev.KillSupervisor(path=path, request="kill"))
 
     assert tree.replies[-1].error == "noproc"
+
+
+def test_a_supervisor_too_broken_even_to_be_ended_is_restarted_by_its_parent() -> None:
+    nested = {"id": "s", "start": {}, "supervisor": {"children": [worker("a")]}}
+    tree = Tree([nested, worker("z")])
+    broken = tree.states["root/s"]
+    broken.queue[1] = ["no such message"]
+    broken.definition = {"pause": {}}
+    broken.children["a"] = ChildState(id="a", spec={}, place=0, status="running", incarnation=3)
+    broken.children["b"] = ChildState(id="b", spec={"supervisor": {}}, place="x", status="running")  # type: ignore[arg-type]
+    broken.queue[2] = ["exit"]
+
+    decision, crash = decide_safely(
+        tree.states, ev.Exited(path="root/s", child="a", incarnation=3, reason="crash"), 1
+    )
+
+    assert crash is not None
+    assert [(type(order).__name__, order.child, order.incarnation) for order in decision.orders] == [
+        ("Kill", "a", 3),
+        ("Start", "a", 4),
+    ]
