@@ -72,11 +72,24 @@ def decide_safely(
         return decide(states, event, now_ms), None
     except SupervisorCrashed as crash:
         ended = _end_crashed(states, crash, now_ms)
-        if not isinstance(event, (Batch, NodeAvailable, Tick)):
-            return ended, crash
-        # Every round ends one supervisor and counts for its parent, so this comes to an end.
+        if isinstance(event, (Batch, NodeAvailable, Tick)) and crash.path in states:
+            return _for_the_others(states, ended, event, now_ms), crash
+        return ended, crash
+
+
+def _for_the_others(
+    states: Mapping[str, SupervisorState], ended: Decision, event: Event, now_ms: int
+) -> Decision:
+    """Decide the event again after a crash; each further crash ends one supervisor more, each at most once."""
+    for _ in states:
         after = {path: s for path, s in states.items() if path not in ended.removed} | dict(ended.states)
-        return _joined(ended, decide_safely(after, event, now_ms)[0]), crash
+        try:
+            return _joined(ended, decide(after, event, now_ms))
+        except SupervisorCrashed as crash:
+            if crash.path not in after:
+                break
+            ended = _joined(ended, _end_crashed(after, crash, now_ms))
+    return ended
 
 
 def _joined(first: Decision, second: Decision) -> Decision:
