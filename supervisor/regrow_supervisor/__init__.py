@@ -10,6 +10,6 @@ The interface, for the shell::
     decide_safely(states, event, now_ms)           same; a supervisor whose decision raises is crashed, alone
     Decision.states / .removed / .output           changed records; paths to delete; orders, replies, reports in order
     Decision.orders / .replies / .reports          the same, each kind by itself
-    next_due(states) -> int | None                 when to send Tick
+    inbox.next_due(states) -> int | None           when to send Tick
     to_fields(state), from_fields(fields), changes(old, new) -> FieldChanges(set, delete)      (codec)
 """

@@ -65,8 +65,8 @@ def decide_safely(
     """As ``decide``; but a supervisor whose decision raises is ended, alone: its parent applies its strategy to it.
 
     The event that it could not handle is gone with it, as a message is with the process that crashed on it; one that
-    concerns others too is decided again for them. Raises
-    ``SupervisorCrashed`` only where even that cannot be decided: its parent's record is unusable too.
+    concerns others too is decided again for them. Raises ``SupervisorCrashed`` only where even that cannot be
+    decided: its parent's record is unusable too.
     """
     try:
         return decide(states, event, now_ms), None
