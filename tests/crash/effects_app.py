@@ -1,4 +1,4 @@
-"""The application of the effects node's tests: each call of an effect leaves a line in a file, and can fail in many ways."""
+"""The application of the effects node's tests: each call of its effect leaves a line in a file, and can fail."""
 
 from __future__ import annotations
 

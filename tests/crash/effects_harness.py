@@ -173,8 +173,7 @@ class Orders:
     def wait_up(self, node: EffectsNodeUnderTest, executors: int = 2) -> None:
         wait_until(
             lambda: (
-                int(cast("int", self.raw.scard("rq:workers"))) >= executors
-                and len(node.executors()) >= executors
+                int(str(self.raw.scard("rq:workers"))) >= executors and len(node.executors()) >= executors
             ),
             "the executors wait for doorbells",
             20,

@@ -249,6 +249,7 @@ def test_drain_of_idle_executors_takes_a_moment(start: Starter, orders: Orders) 
     assert node.process.wait(5) == 0
     assert time.monotonic() - began < 1.0
     assert not orders.raw.exists("rq:workers")
+    assert "rq_job_refused" not in node.said()
 
 
 def test_call_longer_than_the_drain_is_killed_and_runs_again_elsewhere(
@@ -346,13 +347,13 @@ def test_long_queue_is_neither_doubled_nor_piled_up_in_rq(start: Starter, orders
     assert_settled(orders)
 
 
-def strangers_jobs(marker: Path) -> dict[str, dict[bytes | str, bytes | str]]:
+def strangers_jobs(marker: Path) -> dict[str, dict[str, Any]]:
     command = f"touch {marker}"
     callback = {"success_callback_name": "os.abort", "failure_callback_name": "os.abort"}
     return {
         "path": {"data": json.dumps(["os.system", None, [command], {}])},
         "colon": {"data": json.dumps(["os:system", None, [command], {}])},
-        "pickle": {"data": pickle.dumps((os.system, None, (command,), {}))},
+        "pickle": {"data": pickle.dumps((os.system, None, (command,), {}))},  # pyright: ignore[reportDeprecated]
         "instance": {"data": json.dumps(["regrow.effect", "os", ["birth:1-1:1"], {}])},
         "callback": {"data": json.dumps(["regrow.effect", None, ["birth:1-1:1"], {}]), **callback},
         "bad-id": {"data": json.dumps(["regrow.effect", None, [{"x": 1}], {}])},

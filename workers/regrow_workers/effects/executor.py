@@ -49,7 +49,7 @@ _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class _Stopped(Exception):
+class _Stopped(BaseException):  # nothing between here and the wait may take it for an error of its own
     """Asked to stop while there was nothing in hand."""
 
 

@@ -27,7 +27,6 @@ from rq.job import Job
 from rq.queue import Queue
 from rq.serializers import JSONSerializer
 from rq.utils import now as rq_now
-from rq.utils import utcformat
 from rq.worker import SimpleWorker
 
 from regrow_signals.effect_store import Ring
@@ -60,12 +59,8 @@ class NotOurJob(Exception):
 
 def effect_of(data: bytes) -> str:
     """The effect's id in a job's stored data; ``NotOurJob`` says what else it is. Reads a few kilobytes at most."""
-    unzip = zlib.decompressobj()
-    try:
-        text = unzip.decompress(data, MAX_DATA)
-    except zlib.error:
-        text = data[: MAX_DATA + 1]
-    if len(text) > MAX_DATA or unzip.unconsumed_tail:
+    text = _unzipped(data)
+    if len(text) > MAX_DATA:
         raise NotOurJob(f"its data is longer than {MAX_DATA} bytes")
     try:
         read: object = json.loads(text)
@@ -76,13 +71,22 @@ def effect_of(data: bytes) -> str:
     parts = cast("list[object]", read)
     if len(parts) != 4 or parts[0] != FUNCTION or parts[1] is not None or parts[3]:
         raise NotOurJob("it does not call our one function")
-    args = parts[2]
-    if not isinstance(args, list) or len(cast("list[object]", args)) != 1:
+    given: Any = parts[2]
+    args: list[Any] = given if isinstance(given, list) else []
+    if len(args) != 1:
         raise NotOurJob("its arguments are not one effect's id")
     try:
         return check_id(args[0], "effect id")
     except (BadInput, TypeError):
         raise NotOurJob("its arguments are not one effect's id") from None
+
+
+def _unzipped(data: bytes) -> bytes:
+    """RQ compresses what it stores; one byte over the bound at most is ever unpacked."""
+    try:
+        return zlib.decompressobj().decompress(data, MAX_DATA + 1)
+    except zlib.error:
+        return data
 
 
 class DoorbellJob(Job):
@@ -110,11 +114,11 @@ class DoorbellQueue(Queue):
 def _connect(url: str, name: str) -> Any:
     """RQ's connection under our policy: nothing is repeated by the client, nothing waits for ever."""
     connection_options(url)  # refuses what is no Redis URL, in our words
-    client: Any = Redis.from_url(
+    redis: Any = Redis  # parts of redis-py, and of RQ below, have no types
+    return redis.from_url(
         url, retry=Retry(NoBackoff(), 0), client_name=name,
         socket_connect_timeout=SOCKET_SECONDS, socket_timeout=WORKER_TTL,
     )  # fmt: skip
-    return client
 
 
 def _queue(url: str, namespace: str, name: str) -> Any:
@@ -159,7 +163,8 @@ class Bells:
     def _job(self, one: Ring) -> Job:
         # The id is the effect's and its try's: rung twice while it waits it is one record, the second pop finds none.
         job_id = "".join(c if c.isalnum() and c.isascii() else "_" for c in one.effect_id)
-        made: Any = DoorbellJob.create(
+        job: Any = DoorbellJob
+        made: Job = job.create(
             FUNCTION,
             args=[one.effect_id],
             id=f"{job_id}-{one.attempts + 1}",
@@ -171,7 +176,7 @@ class Bells:
             ttl=BELL_TTL,
             description=f"{one.name} for {one.agent}",
         )
-        return cast("Job", made)
+        return made
 
     def _away(self, error: RedisError) -> StoreUnavailable:
         return StoreUnavailable(f"RQ's Redis at {self._where}: {type(error).__name__}: {error}"[:300])
@@ -187,10 +192,12 @@ class EffectWorker(SimpleWorker):
         self._where = mask_url(url)
         self._announce_at = 0.0
         queue = _queue(url, namespace, f"regrow:{name}"[:200])
-        super().__init__(
+        untyped: Any = super()
+        untyped.__init__(
             [queue], name=name, connection=queue.connection, serializer=JSONSerializer, worker_ttl=WORKER_TTL,
             prepare_for_work=False,
         )  # fmt: skip
+        self._redis: Any = queue.connection
         # Without asking Redis, which RQ would do here: it may be away just now.
         self.hostname, self.pid = socket.gethostname(), os.getpid()
 
@@ -215,7 +222,7 @@ class EffectWorker(SimpleWorker):
     def leave(self) -> None:
         """Take the name off RQ's lists; if that fails, the ringer's next round does it."""
         try:
-            with self.connection.pipeline(transaction=False) as pipeline:
+            with self._redis.pipeline(transaction=False) as pipeline:
                 worker_registration.unregister(self, pipeline)
                 pipeline.delete(self.key)
                 pipeline.execute()
@@ -241,22 +248,22 @@ class EffectWorker(SimpleWorker):
         if found is None:
             return None
         job: DoorbellJob = found[0]
-        self.connection.delete(job.key)
+        self._redis.delete(job.key)
         return job.effect_id
 
     def _throw_away(self, error: Exception) -> None:
         job_id = getattr(error, "job_id", None)
         log.event(_LOG, "rq_job_refused", level=logging.WARNING, job=job_id, reason=f"{error}"[:200])
         if isinstance(job_id, str):
-            self.connection.delete(DoorbellJob.key_for(job_id))
+            self._redis.delete(DoorbellJob.key_for(job_id))
 
     def _announce(self) -> None:
         """Birth and heartbeat in one: whatever Redis has lost of us is there again."""
         self.birth_date = self.birth_date or rq_now()
         self.last_heartbeat = rq_now()
-        with self.connection.pipeline(transaction=False) as pipeline:
-            fields = {**self.serialize(), "state": "idle", "last_heartbeat": utcformat(self.last_heartbeat)}
-            pipeline.hset(self.key, mapping=fields)
+        untyped: Any = self
+        with self._redis.pipeline(transaction=False) as pipeline:
+            pipeline.hset(self.key, mapping={**untyped.serialize(), "state": "idle"})
             pipeline.expire(self.key, WORKER_TTL + 60)
             worker_registration.register(self, pipeline)
             pipeline.execute()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -15,7 +15,7 @@ class TimeLimitExceeded(BaseException):
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Generator[None, None, None]:
     """Raise ``TimeLimitExceeded`` in the block after ``seconds``. Main thread only; uses SIGALRM.
 
     Native code that does not return, and code that catches everything, go on: somebody outside has to end those.
