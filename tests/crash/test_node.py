@@ -325,7 +325,7 @@ def test_a_frozen_idle_worker_is_ended_from_outside(decisions: Decisions, start_
 def test_a_node_paused_with_its_workers_ends_nobody_for_it(
     decisions: Decisions, start_node: StartNode
 ) -> None:
-    parent = start_node(heartbeat=0.4, node_timeout=1.0)
+    parent = start_node(heartbeat=0.5, node_timeout=2.0)
     decisions.register("a")
     pid = decisions.wait_running("a", decisions.start("a", decisions.node_id()))
     family = [parent.process.pid, *descendants(parent.process.pid)]
@@ -334,7 +334,7 @@ def test_a_node_paused_with_its_workers_ends_nobody_for_it(
         os.kill(each, signal.SIGSTOP)
     beaten = decisions.raw.hget(decisions.keys.node(decisions.node_id()), "beats")
     with pytest.raises(AssertionError):
-        wait_until(lambda: False, "two and a half seconds go by", timeout=2.5)
+        wait_until(lambda: False, "three seconds go by", timeout=3)
     for each in reversed(family):
         os.kill(each, signal.SIGCONT)
 

@@ -60,6 +60,19 @@ def test_redis_killed_and_started_again_ends_nobody(
     assert 1 <= len(away) <= 4, "one line for each connection, not one for each try"
 
 
+def test_a_server_that_throws_keys_away_is_refused_at_the_door(
+    own_server: PrivateServer, decisions: Decisions, start_node: StartNode
+) -> None:
+    decisions.raw.config_set("maxmemory", "100mb")
+    decisions.raw.config_set("maxmemory-policy", "allkeys-lru")
+
+    parent = start_node()
+
+    assert parent.process.wait(20) == 69
+    (line,) = [line for line in parent.said().splitlines() if "ERROR" in line]
+    assert "maxmemory-policy" in line
+
+
 def test_an_end_while_redis_is_away_is_told_once_it_is_back(
     own_server: PrivateServer, decisions: Decisions, start_node: StartNode
 ) -> None:
