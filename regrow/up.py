@@ -24,6 +24,7 @@ __all__ = ["SERVICES", "Stack", "run_up"]
 SERVICES = ("watchdog", "worker", "effects", "metrics")
 
 _GIVE_UP_CODES = (2, 78)  # wrong input, application cannot be loaded: a restart would only say it again
+_DISPENSABLE = ("metrics",)  # its port may be taken: the work goes on without it, and says so
 _LOOK_SECONDS = 0.2
 _SERVER_LOOK_SECONDS = 1.0
 
@@ -177,7 +178,7 @@ class Stack:
         if code is None:
             return
         self._emit(child, last=True)
-        if code in _GIVE_UP_CODES:
+        if code in _GIVE_UP_CODES and child.name not in _DISPENSABLE:
             self._output(
                 "up", f"{child.name} ended with code {code}: nothing that a restart could mend, ending"
             )

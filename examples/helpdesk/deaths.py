@@ -57,6 +57,7 @@ class Deaths:
     @contextmanager
     def held(self) -> Generator[None]:
         """Its process stands still meanwhile (SIGSTOP, SIGCONT): not long enough for anybody to call it dead."""
+        self.wait_running()
         descriptor = os.pidfd_open(int(self.record()["pid"]))
         try:
             signal.pidfd_send_signal(descriptor, signal.SIGSTOP)
@@ -67,6 +68,7 @@ class Deaths:
 
     def kill(self, how: str) -> None:
         """SIGKILL to whatever process is its worker now."""
+        self.wait_running()
         record = self.record()
         descriptor = os.pidfd_open(int(record["pid"]))
         waiting = self._client.connection.command(views.mailbox_length(self._client.keys, self._agent))
@@ -86,11 +88,14 @@ class Deaths:
 
     def wait_back(self) -> None:
         """Until a later incarnation runs than the one killed last."""
-        last = self._killed[-1].incarnation if self._killed else 0
+        self.wait_running(after=self._killed[-1].incarnation if self._killed else 0)
+
+    def wait_running(self, after: int = 0) -> None:
+        """Until it runs, in a later incarnation than ``after``."""
         end = time.monotonic() + BACK_SECONDS
         while True:
             record = self.record()
-            if record.get("status") == "running" and int(record["incarnation"]) > last:
+            if record.get("status") == "running" and int(record["incarnation"]) > after:
                 return
             if time.monotonic() > end:
                 raise RegrowError(

@@ -181,6 +181,28 @@ def test_an_application_that_cannot_be_loaded_ends_the_stack(settings: Settings)
         stack.stop()
 
 
+def test_work_goes_on_without_metrics_when_their_port_is_taken(settings: Settings) -> None:
+    source = "import sys, signal; sys.argv[1] == 'metrics' and sys.exit(2); signal.pause()"
+    heard = Heard()
+    stack = Stack(
+        "app:tree",
+        settings=settings,
+        output=heard,
+        services=["worker", "metrics"],
+        command=running_program(source),
+    )
+    stack.start()
+    try:
+        worker = stack.processes()["worker"]
+        wait_until(
+            lambda: heard.count("up", "metrics ended (code 2)") >= 2, "metrics were tried again, twice"
+        )
+        assert stack.processes()["worker"] == worker
+        assert stack.exit_code is None
+    finally:
+        stack.stop()
+
+
 def test_lines_are_passed_on_whole_also_the_last_one_without_an_end(settings: Settings) -> None:
     source = (
         "import sys; sys.stdout.buffer.write(b'caf\\xc3\\xa9\\nbad \\xff byte\\n' + b'x' * 200000 + b'\\nrest');"
