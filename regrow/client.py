@@ -1,13 +1,22 @@
-"""The two clients as users import them: made from the environment, as every process of regrow is."""
+"""The two clients as users import them: made from the environment, and able to speak to supervisors.
+
+The rooms below know signals; calls to supervisors take child specs, so they are added here. Both clients run the same
+Ops (``regrow/control.py``).
+"""
 
 from __future__ import annotations
 
 from typing import Self
 
+from regrow import control
+from regrow.control import TIMEOUT, ChildCounts, ChildInfo, StartedChild
 from regrow.embedded_redis import running
 from regrow.settings import Settings, load_settings
 from regrow_signals import client
+from regrow_signals.durations import Duration
 from regrow_signals.errors import BadSetting
+from regrow_supervisor.spec import Supervisor
+from regrow_workers.child_spec import ChildSpec
 
 __all__ = ["AsyncClient", "Client", "server_url"]
 
@@ -27,6 +36,41 @@ class Client(client.Client):
     def __enter__(self) -> Self:
         return self
 
+    def start_child(
+        self, supervisor: str, spec: ChildSpec | Supervisor, *, timeout: Duration = TIMEOUT
+    ) -> StartedChild:
+        """Put a child under a running supervisor (its path: ``"helpdesk/chats"``) and start it.
+
+        Returns when it runs, or waits for a node. Raises ``AlreadyStarted``, ``AlreadyPresent``, ``MaxChildren``,
+        ``StartFailed`` (nothing stays on record), ``SupervisorNotFound``; ``FateUnknown`` when nobody answered in time.
+        """
+        return self.connection.run(control.start_child(self.keys, supervisor, spec, timeout=timeout))
+
+    def terminate_child(self, supervisor: str, child: str, *, timeout: Duration = TIMEOUT) -> None:
+        """Stop a child; returns when it has ended. It stays on record (not a temporary one, nor a dynamic child).
+
+        As in OTP a group restart may bring it back: ``regrow stop`` is what keeps a child down. ``ChildNotFound``.
+        """
+        self.connection.run(
+            control.child_call(self.keys, "terminate_child", supervisor, child, timeout=timeout)
+        )
+
+    def restart_child(self, supervisor: str, child: str, *, timeout: Duration = TIMEOUT) -> StartedChild:
+        """Start a child that was terminated. ``ChildNotFound``, ``StillRunning``, ``StillRestarting``."""
+        return self.connection.run(control.restart_child(self.keys, supervisor, child, timeout=timeout))
+
+    def delete_child(self, supervisor: str, child: str, *, timeout: Duration = TIMEOUT) -> None:
+        """Forget the spec of a child that does not run; its agent stays registered, with state and mailbox."""
+        self.connection.run(control.child_call(self.keys, "delete_child", supervisor, child, timeout=timeout))
+
+    def which_children(self, supervisor: str, *, timeout: Duration = TIMEOUT) -> list[ChildInfo]:
+        """Every child, the one started last first."""
+        return self.connection.run(control.which_children(self.keys, supervisor, timeout=timeout))
+
+    def count_children(self, supervisor: str, *, timeout: Duration = TIMEOUT) -> ChildCounts:
+        """How many specs, living children, supervisors, workers."""
+        return self.connection.run(control.count_children(self.keys, supervisor, timeout=timeout))
+
 
 class AsyncClient(client.AsyncClient):
     __doc__ = client.AsyncClient.__doc__
@@ -39,6 +83,38 @@ class AsyncClient(client.AsyncClient):
 
     async def __aenter__(self) -> Self:
         return self
+
+    async def start_child(
+        self, supervisor: str, spec: ChildSpec | Supervisor, *, timeout: Duration = TIMEOUT
+    ) -> StartedChild:
+        """As ``Client.start_child``."""
+        return await self.connection.run(control.start_child(self.keys, supervisor, spec, timeout=timeout))
+
+    async def terminate_child(self, supervisor: str, child: str, *, timeout: Duration = TIMEOUT) -> None:
+        """As ``Client.terminate_child``."""
+        await self.connection.run(
+            control.child_call(self.keys, "terminate_child", supervisor, child, timeout=timeout)
+        )
+
+    async def restart_child(
+        self, supervisor: str, child: str, *, timeout: Duration = TIMEOUT
+    ) -> StartedChild:
+        """As ``Client.restart_child``."""
+        return await self.connection.run(control.restart_child(self.keys, supervisor, child, timeout=timeout))
+
+    async def delete_child(self, supervisor: str, child: str, *, timeout: Duration = TIMEOUT) -> None:
+        """As ``Client.delete_child``."""
+        await self.connection.run(
+            control.child_call(self.keys, "delete_child", supervisor, child, timeout=timeout)
+        )
+
+    async def which_children(self, supervisor: str, *, timeout: Duration = TIMEOUT) -> list[ChildInfo]:
+        """As ``Client.which_children``."""
+        return await self.connection.run(control.which_children(self.keys, supervisor, timeout=timeout))
+
+    async def count_children(self, supervisor: str, *, timeout: Duration = TIMEOUT) -> ChildCounts:
+        """As ``Client.count_children``."""
+        return await self.connection.run(control.count_children(self.keys, supervisor, timeout=timeout))
 
 
 def server_url(settings: Settings) -> str:

@@ -47,7 +47,8 @@ class Supervisor:
     """A branch of the tree: children in order, a strategy, a restart intensity.
 
     ``children`` are ``Support.child("support")``, or other supervisors (``billing_branch`` or, to say how it is
-    restarted itself, ``billing_branch.child(restart="transient")``). Raises ``BadDefinition`` naming the field.
+    restarted itself, ``billing_branch.child(restart="transient")``). ``agents`` are the types of children that only
+    come at run time, so that nodes know them. Raises ``BadDefinition`` naming the field.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Supervisor:
         max_children: int | None = None,
         on_exceeded: OnExceeded | None = None,
         pause: Pause | None = Pause(),
+        agents: Sequence[type[Agent[Any]]] = (),
     ) -> None:
         self.name = _checked_name(name)
         self.path = self.name
@@ -73,6 +75,7 @@ class Supervisor:
         self.max_children = max_children
         self.on_exceeded = on_exceeded
         self.pause = pause
+        self.run_time_types = _checked_types(name, agents)
         self._check_flags()
         self.children = tuple(self._checked_child(child) for child in _as_sequence(name, children))
         self._check_children()
@@ -88,10 +91,9 @@ class Supervisor:
     def agent_types(self) -> Mapping[str, type[Agent[Any]]]:
         """Every agent type of the whole tree, by its name."""
         types: dict[str, type[Agent[Any]]] = {}
-        for _, child in self.agents():
-            agent = child.agent
-            if agent is None:
-                continue
+        static = (child.agent for _, child in self.agents() if child.agent is not None)
+        at_run_time = (agent for _, branch in self.paths() for agent in branch.run_time_types)
+        for agent in (*static, *at_run_time):
             known = types.setdefault(agent.definition.name, agent)
             if known is not agent:
                 raise self._bad(
@@ -308,6 +310,18 @@ def _whole_seconds(name: str, value: float | timedelta) -> int:
             f"supervisor {name!r}: max_seconds: {value!r} must be whole seconds, 1 or more (OTP's window)"
         )
     return int(seconds)
+
+
+def _checked_types(name: str, agents: object) -> tuple[type[Agent[Any]], ...]:
+    if not isinstance(agents, (list, tuple)):
+        raise BadDefinition(f"supervisor {name!r}: agents: {agents!r} is not a list of agent types")
+    for agent in cast("Sequence[object]", agents):
+        if not (isinstance(agent, type) and hasattr(agent, "definition")):
+            raise BadDefinition(
+                f"supervisor {name!r}: agents: {agent!r} is no agent type; list classes such as Support, "
+                "and children that start with the tree as Support.child(...)"
+            )
+    return tuple(cast("Sequence[type[Agent[Any]]]", agents))
 
 
 def _as_sequence(name: str, children: object) -> Sequence[ChildSpec | Supervisor]:

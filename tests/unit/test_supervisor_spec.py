@@ -157,3 +157,15 @@ def test_a_child_given_its_own_supervisor_is_a_child_like_others() -> None:
 
     assert isinstance(tree.children[0], ChildSpec)
     assert (child["restart"], child["shutdown"], child["type"]) == ("temporary", 3000, "supervisor")
+
+
+def test_types_of_children_that_come_at_run_time_are_known_to_nodes() -> None:
+    tree = Supervisor("desk", [Supervisor("chats", strategy="dynamic", agents=[Support])])
+
+    assert tree.agent_types() == {"spec-support": Support}
+
+
+@pytest.mark.parametrize("agents", ["support", [Support.child("support")], [str], None])
+def test_run_time_types_that_are_none_are_refused_with_the_field_named(agents: Any) -> None:
+    with pytest.raises(BadDefinition, match="'chats': agents"):
+        Supervisor("chats", strategy="dynamic", agents=agents)
