@@ -22,6 +22,7 @@ from tests.crash.processes import alive, children, descendants
 from tests.integration.stage import Stage
 
 ROOT = Path(__file__).resolve().parents[2]
+SOURCE_ROOTS = os.pathsep.join(str(ROOT / each) for each in ("signals", "workers", "supervisor", "."))
 
 NODE_MAIN = """
 import json, sys
@@ -52,10 +53,7 @@ class EffectsNodeUnderTest:
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", NODE_MAIN, json.dumps(told)],
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.pathsep.join(str(ROOT / each) for each in ("signals", "workers", ".")),
-                },
+                env={**os.environ, "PYTHONPATH": SOURCE_ROOTS},
                 stderr=log,
             )
 
@@ -83,7 +81,7 @@ class EffectsNodeUnderTest:
         return pid
 
     def executors(self) -> list[int]:
-        return children(self.spawner())
+        return [pid for spawner in children(self.process.pid) for pid in children(spawner)]
 
 
 @dataclass(frozen=True)
@@ -171,10 +169,11 @@ class Orders:
         return cast("dict[str, str]", self.raw.hgetall(self.keys.effect(effect_id)))
 
     def wait_up(self, node: EffectsNodeUnderTest, executors: int = 2) -> None:
-        wait_until(
-            lambda: (
-                int(str(self.raw.scard("rq:workers"))) >= executors and len(node.executors()) >= executors
-            ),
-            "the executors wait for doorbells",
-            20,
-        )
+        """Until RQ knows that many of the node's executors: they wait for doorbells."""
+        raw: Any = self.raw
+
+        def waiting() -> bool:
+            known = {raw.hget(worker, "pid") for worker in raw.smembers("rq:workers")}
+            return len({str(pid) for pid in node.executors()} & known) >= executors
+
+        wait_until(waiting, "the executors wait for doorbells", 20)

@@ -6,6 +6,8 @@ import json
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +16,11 @@ from typing import Any
 import pytest
 
 from regrow_signals import effect_store
+from regrow_signals.leadership import resign
 from tests.conftest import PrivateServer, wait_until
-from tests.crash.effects_harness import EffectsNodeUnderTest, Mark, Orders
+from tests.crash.effects_harness import SOURCE_ROOTS, EffectsNodeUnderTest, Mark, Orders
 from tests.crash.processes import alive
+from tests.integration.stage import LEADER
 
 pytestmark = pytest.mark.crash
 
@@ -296,6 +300,46 @@ def test_lost_nodes_effect_is_run_by_the_next_node(start: Starter, orders: Order
 
     assert orders.outcome(effect_id, 20)[0] == "charge.done"
     assert [mark.attempt for mark in orders.marks(effect_id)] == [1, 1]
+
+
+WATCHDOG_MAIN = """
+import sys
+from regrow_supervisor.watchdog_settings import WatchdogSettings
+from regrow_supervisor.watchdog import run_watchdog
+sys.exit(run_watchdog(WatchdogSettings(), url=sys.argv[1], namespace="regrow", application=None))
+"""
+
+
+def test_leader_gives_a_lost_nodes_effect_to_another_node_within_five_seconds(
+    start: Starter, orders: Orders, redis_url: str
+) -> None:
+    orders.connection.call(resign(orders.keys, LEADER))
+    watchdog = subprocess.Popen(
+        [sys.executable, "-c", WATCHDOG_MAIN, redis_url],
+        env={**os.environ, "PYTHONPATH": SOURCE_ROOTS},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        lost = start()
+        orders.wait_up(lost)
+        effect_id = orders.order("sleep once")
+        orders.wait_called(effect_id)
+        holder = orders.record(effect_id)["node"]
+        other = start()
+        orders.wait_up(other)
+        wait_until(lambda: orders.raw.get(orders.keys.leader), "the watchdog leads", 20)
+        wait_until(lambda: orders.raw.zcard(orders.keys.nodes) >= 2, "both effects nodes are known", 20)
+
+        lost.kill()
+        killed_at = time.monotonic()
+
+        second = orders.wait_called(effect_id, 2, timeout=15)[1]
+        assert second.at - killed_at < 5.0
+        assert orders.outcome(effect_id)[0] == "charge.done"
+        assert not orders.raw.exists(orders.keys.node(holder), orders.keys.claims(holder))
+    finally:
+        watchdog.kill()
+        watchdog.wait()
 
 
 def test_node_that_is_not_known_any_more_begins_anew(start: Starter, orders: Orders) -> None:

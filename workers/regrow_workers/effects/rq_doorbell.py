@@ -68,17 +68,15 @@ def effect_of(data: bytes) -> str:
         raise NotOurJob("its data is not JSON") from None
     if not isinstance(read, list):
         raise NotOurJob("its data is no list")
-    parts = cast("list[object]", read)
-    if len(parts) != 4 or parts[0] != FUNCTION or parts[1] is not None or parts[3]:
-        raise NotOurJob("it does not call our one function")
-    given: Any = parts[2]
-    args: list[Any] = given if isinstance(given, list) else []
-    if len(args) != 1:
-        raise NotOurJob("its arguments are not one effect's id")
+    match cast("list[object]", read):
+        case [str() as function, None, [str() as effect_id], kwargs] if function == FUNCTION and not kwargs:
+            pass
+        case _:
+            raise NotOurJob("it is no call of our one function with one effect's id")
     try:
-        return check_id(args[0], "effect id")
-    except (BadInput, TypeError):
-        raise NotOurJob("its arguments are not one effect's id") from None
+        return check_id(effect_id, "effect id")
+    except BadInput:
+        raise NotOurJob("its argument is no effect's id") from None
 
 
 def _unzipped(data: bytes) -> bytes:
