@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from regrow import Client
@@ -54,36 +53,41 @@ class Deaths:
         waiting = self._client.connection.command(views.mailbox_length(self._client.keys, name))
         return waiting == 0 and self.runs(name)
 
-    @contextmanager
-    def held(self) -> Generator[None]:
-        """Its process stands still meanwhile (SIGSTOP, SIGCONT): not long enough for anybody to call it dead."""
+    def kill(self, how: str, work: Callable[[], None] | None = None) -> None:
+        """SIGKILL to whatever process is its worker now.
+
+        With ``work`` (which gives it something to do) it stands still meanwhile (SIGSTOP, SIGCONT), so that it dies in
+        the middle of that; not long enough for anybody to call it dead before.
+        """
         self.wait_running()
         descriptor = os.pidfd_open(int(self.record()["pid"]))
         try:
-            signal.pidfd_send_signal(descriptor, signal.SIGSTOP)
-            yield
-            signal.pidfd_send_signal(descriptor, signal.SIGCONT)
+            if work is not None:
+                signal.pidfd_send_signal(descriptor, signal.SIGSTOP)
+                work()
+            death = self._about_to_die(how)
+            if work is not None:
+                signal.pidfd_send_signal(descriptor, signal.SIGCONT)
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
         finally:
             os.close(descriptor)
+        self._killed.append(death)
 
-    def kill(self, how: str) -> None:
-        """SIGKILL to whatever process is its worker now."""
-        self.wait_running()
-        record = self.record()
-        descriptor = os.pidfd_open(int(record["pid"]))
-        waiting = self._client.connection.command(views.mailbox_length(self._client.keys, self._agent))
-        at_ms = self._client.connection.command(Command(("TIME",), _milliseconds))
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        os.close(descriptor)
-        self._killed.append(
-            Death(
-                number=len(self._killed) + 1,
-                how=how,
-                incarnation=int(record["incarnation"]),
-                at_ms=at_ms,
-                version=int(record["version"]),
-                waiting=waiting,
-            )
+    def _about_to_die(self, how: str) -> Death:
+        record, waiting, at_ms = self._client.connection.pipeline(
+            [
+                views.agent_record(self._client.keys, self._agent),
+                views.mailbox_length(self._client.keys, self._agent),
+                Command(("TIME",), _milliseconds),
+            ]
+        )
+        return Death(
+            number=len(self._killed) + 1,
+            how=how,
+            incarnation=int(record["incarnation"]),
+            at_ms=at_ms,
+            version=int(record["version"]),
+            waiting=waiting,
         )
 
     def wait_back(self) -> None:

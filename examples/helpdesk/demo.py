@@ -158,11 +158,13 @@ class Demo:
     def kill_busy(self, place: int, fed: Callable[[int], None]) -> int:
         """Hold its process while tickets pile up, let it go, and kill it in the middle of them."""
         burst = self.lines[place : place + 30]
-        with self.deaths.held():
+
+        def feed() -> None:
             for line in burst:
                 self.send(line)
                 fed(1)
-        self.deaths.kill("busy")
+
+        self.deaths.kill("busy", feed)
         self.deaths.wait_back()
         return len(burst)
 
