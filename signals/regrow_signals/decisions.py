@@ -72,12 +72,17 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class StartOrder:
-    """Start ``agent`` on ``node`` as ``incarnation``, which must be higher than the stored one. Empties the owner."""
+    """Start ``agent`` on ``node`` as ``incarnation``, which must be higher than the stored one. Empties the owner.
+
+    ``fresh``: the life begins from this state (JSON; '' lets its worker make it from ``init``) and schema instead of the
+    stored one. Mailbox and cursor stay; the version rises, since versions never run twice.
+    """
 
     agent: str
     incarnation: int
     node: str
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    fresh: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +219,16 @@ def _start(keys: Keys, start: StartOrder) -> dict[str, Any]:
         "agent": start.agent,
         "incarnation": str(start.incarnation),
     }
-    return {
+    plan = {
         **_order(keys, start.node, fields),
         "key": keys.agent(start.agent),
         "agent": start.agent,
         "incarnation": str(start.incarnation),
     }
+    if start.fresh is not None:
+        state, schema = start.fresh
+        plan["fresh"] = {"state": state, "schema": str(schema)}
+    return plan
 
 
 def _flat(fields: Mapping[str, str]) -> list[str]:

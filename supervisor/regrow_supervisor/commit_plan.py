@@ -54,7 +54,9 @@ class Extras:
     """(path, definition) of trees whose agents are all registered now."""
 
 
-def plan_commit(view: LeaderView, turn: Turn, extras: Extras, token: str) -> DecisionCommit:
+def plan_commit(
+    view: LeaderView, turn: Turn, extras: Extras, token: str, initial: InitialState
+) -> DecisionCommit:
     """Everything that follows from one event, for ``commit_decision``. ``view`` is that from before the turn."""
     restarts = _restarted(view, turn)
     counters = Counter(extras.counters)
@@ -68,7 +70,7 @@ def plan_commit(view: LeaderView, turn: Turn, extras: Extras, token: str) -> Dec
         exits_entry=extras.exits_entry,
         supervisors=_supervisor_writes(view, turn, extras.trees),
         register=tuple(extras.register),
-        starts=tuple(_start_order(placed.start, placed.node) for placed in turn.starts),
+        starts=tuple(_start_order(placed.start, placed.node, initial) for placed in turn.starts),
         orders=(*(_stop_order(stop, node) for stop, node in turn.stops), *extras.orders),
         agent_updates=[update for update in _agent_updates(view, turn) if update.agent not in view.corrupt],
         lost=[report for report in extras.lost if report.agent not in view.corrupt],
@@ -115,20 +117,23 @@ def registrations(
 
 def _register(agent: str, path: str, spec: Mapping[str, Any], initial: InitialState) -> Register:
     start = cast("Mapping[str, Any]", spec["start"])
-    init = cast("Mapping[str, Any]", start.get("init") or {})
-    type_name = str(start.get("type", ""))
-    state, schema = initial(type_name, init)
+    state, schema = _begin(start, initial)
     return Register(
         agent=agent,
-        type=type_name,
+        type=str(start.get("type", "")),
         supervisor=path,
-        init=json.dumps(init),
+        init=json.dumps(start.get("init") or {}),
         state=state,
         schema=schema,
         max_mailbox=int(start.get("max_mailbox", 10_000)),
         max_attempts=int(start.get("max_attempts", 2)),
         max_kills=int(start.get("max_kills", 10)),
     )
+
+
+def _begin(start: Mapping[str, Any], initial: InitialState) -> tuple[str, int]:
+    """The state that a child's spec begins with."""
+    return initial(str(start.get("type", "")), cast("Mapping[str, Any]", start.get("init") or {}))
 
 
 def _supervisor_writes(
@@ -166,7 +171,7 @@ def _supervisor_writes(
     return tuple(writes)
 
 
-def _start_order(start: Start, node: str) -> StartOrder:
+def _start_order(start: Start, node: str, initial: InitialState) -> StartOrder:
     """What node and worker are told: every plain value of the child's ``start``; the rest is in the agent's record."""
     fields = {
         name: _plain(value)
@@ -179,7 +184,8 @@ def _start_order(start: Start, node: str) -> StartOrder:
         "incarnation": str(start.incarnation),
         "supervisor": start.path,
     }
-    return StartOrder(agent=start.child, incarnation=start.incarnation, node=node, fields=fields)
+    fresh = _begin(start.start, initial) if start.start.get("resume") == "fresh" else None
+    return StartOrder(agent=start.child, incarnation=start.incarnation, node=node, fields=fields, fresh=fresh)
 
 
 def _plain(value: str | float | bool) -> str:

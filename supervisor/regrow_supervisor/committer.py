@@ -65,7 +65,7 @@ class Committer:
             extras.register = registrations(view, turn, self._initial, extras.definitions)
             if event is not None and not _worth_a_step(turn, extras):
                 return False
-            plan = plan_commit(view, turn, extras, self._lease.token)
+            plan = plan_commit(view, turn, extras, self._lease.token, self._initial)
             try:
                 self._connection.call(leadership.commit_decision(self._keys, self._limits, plan))
             except CorruptKey as error:

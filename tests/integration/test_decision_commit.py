@@ -230,6 +230,49 @@ def test_start_of_a_record_with_an_unreadable_incarnation_is_refused(
         stage.decide(starts=[StartOrder("a", 1, "n1")])
 
 
+def test_fresh_start_begins_anew_and_keeps_mailbox_cursor_and_versions(stage: Stage) -> None:
+    owner, loaded = stage.live("a")
+    first, second = stage.feed("a", 2)
+    stage.commit(stage.plan(owner, loaded, first, state='{"open":7}'))
+    number = owner.incarnation + 1
+
+    stage.decide(starts=[StartOrder("a", number, "n1", {"resume": "fresh"}, fresh=('{"open":0}', 3))])
+    _, begun = stage.claim("a", "token-2")
+
+    assert (begun.state, begun.schema, begun.cursor) == ('{"open":0}', 3, first)
+    assert begun.version == loaded.version + 2  # no version is used twice
+    assert stage.ids(stage.keys.mailbox("a")) == [second]
+
+
+def test_start_that_continues_keeps_the_state(stage: Stage) -> None:
+    owner, loaded = stage.live("a")
+    stage.commit(stage.plan(owner, loaded, stage.feed("a")[0], state='{"open":7}'))
+
+    stage.start("a")
+
+    assert stage.claim("a", "token-2")[1].state == '{"open":7}'
+
+
+@pytest.mark.parametrize("version", ["", "many", "1.5", "-1", "1" * 19])
+def test_fresh_start_of_a_record_with_an_unreadable_version_is_refused(
+    stage: Stage, unchanged: Unchanged, version: str
+) -> None:
+    stage.register("a")
+    stage.raw.hset(stage.keys.agent("a"), "version", version)
+
+    with unchanged(), pytest.raises(CorruptKey, match="version"):
+        stage.decide(starts=[StartOrder("a", 1, "n1", fresh=("", 1))])
+
+
+def test_fresh_start_in_the_step_that_registers_the_agent(stage: Stage) -> None:
+    stage.decide(
+        register=[Register("new", "desk", "helpdesk", state='{"open":0}')],
+        starts=[StartOrder("new", 1, "n1", fresh=('{"open":0}', 1))],
+    )
+
+    assert stage.claim("new")[1].state == '{"open":0}'
+
+
 def test_supervisors_fields_are_set_deleted_and_removed(stage: Stage) -> None:
     stage.decide(supervisors=[SupervisorWrite("s", 0, {"a": "1", "b": "2"})])
     stage.decide(supervisors=[SupervisorWrite("s", 1, {"a": "3"}, ("b",))])

@@ -80,6 +80,10 @@ for _, order in ipairs(plan.orders) do
     if tonumber(current) >= tonumber(order.incarnation) then
       return {'refused', 'conflict', order.agent .. ' is at incarnation ' .. current}
     end
+    local version = order.fresh and redis.call('EXISTS', order.key) == 1 and (redis.call('HGET', order.key, 'version') or '')
+    if version and not (string.match(version, '^%d+$') and #version < 16) then
+      return {'corrupt', order.key, 'has an unreadable version'}
+    end
   end
   if exhausted(last_id(order.control)) then return {'corrupt', order.control, 'has used up its ids'} end
 end
@@ -124,6 +128,10 @@ for _, order in ipairs(plan.orders) do
   if order.key then
     redis.call('HSET', order.key, 'incarnation', order.incarnation, 'owner', '', 'pid', '', 'status', 'starting',
       'node', order.node, 'start_ms', now, 'ended', '')
+    if order.fresh then
+      redis.call('HSET', order.key, 'state', order.fresh.state, 'schema', order.fresh.schema)
+      redis.call('HINCRBY', order.key, 'version', 1)
+    end
   end
   redis.call('XADD', order.control, '*', unpack(order.fields))
   -- A node that has gone reads no orders: its stream must not stay behind.
