@@ -210,12 +210,19 @@ def main(arguments: list[str]) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     link = SpawnerLink(socket.socket(fileno=link_fd))
     try:
+        return _live(link, slots_fd)
+    except LinkClosed:
+        # The node went while the application was loaded: there is nobody to tell.
+        return 0
+
+
+def _live(link: SpawnerLink, slots_fd: int) -> int:
+    """Load the application, then fork for as long as the node lives. ``LinkClosed`` when it goes before that."""
+    try:
         config = WorkerConfig.from_message(_first_message(link))
         log.configure(config.settings.log_format, config.settings.log_level)
         application = load(config.application)
         preload(config, application)
-    except LinkClosed:
-        return 0
     except RegrowError as error:
         link.send({"is": "unloadable", "error": " ".join(str(error).split())})
         return UNLOADABLE
