@@ -1,0 +1,79 @@
+"""An application in which everything happens that docs/redis.md has a field for."""
+
+from __future__ import annotations
+
+import os
+import signal as os_signals
+
+from regrow import (
+    Agent,
+    Context,
+    Done,
+    EffectContext,
+    Emit,
+    Reject,
+    Signal,
+    State,
+    Step,
+    Stop,
+    Supervisor,
+    effect,
+    handles,
+)
+
+__all__ = ["tree"]
+
+
+class Seen(State):
+    count: int = 0
+
+
+@effect(timeout=10, retries=2, backoff=0.05)
+def charge(run: EffectContext, fails: int) -> int:
+    """Fails the first ``fails`` times."""
+    if run.attempt <= fails:
+        raise RuntimeError(f"try {run.attempt} is told to fail")
+    return run.attempt
+
+
+class Front(Agent[Seen], name="front"):
+    @handles("note")
+    def note(self, seen: Seen, signal: Signal) -> Step[Seen]:
+        return seen.evolve(count=seen.count + 1)
+
+    @handles("order")
+    def order(self, seen: Seen, signal: Signal) -> Step[Seen]:
+        return seen.evolve(count=seen.count + 1), charge.run(signal.value)
+
+    @handles(charge.done)
+    def charged(self, seen: Seen, done: Done[int]) -> Step[Seen]:
+        return seen.evolve(count=seen.count + done.result)
+
+    @handles("forward")
+    def forward(self, seen: Seen, signal: Signal) -> Step[Seen]:
+        return Emit("note", to=signal.value, subject="from front")
+
+    @handles("reject")
+    def reject(self, seen: Seen, signal: Signal, ctx: Context) -> Step[Seen]:
+        raise Reject(f"not at {ctx.now}")
+
+    @handles("crash")
+    def crash(self, seen: Seen, signal: Signal) -> Step[Seen]:
+        raise RuntimeError("told to crash")
+
+    @handles("die")
+    def die(self, seen: Seen, signal: Signal) -> Step[Seen]:
+        os.kill(os.getpid(), os_signals.SIGSEGV)
+        return None
+
+    @handles("stop")
+    def stop(self, seen: Seen, signal: Signal) -> Step[Seen]:
+        return Stop()
+
+
+tree = Supervisor(
+    "docs",
+    [Front.child("front"), Front.child("slow", max_mailbox=1)],
+    max_restarts=50,
+    max_seconds=5,
+)

@@ -1,0 +1,265 @@
+"""docs/redis.md and a running system say the same: every key, every type, every field."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import redis
+
+from regrow import Client
+from regrow.control import ask_watchdog
+from regrow.settings import load_settings
+from regrow.up import Stack
+from regrow_signals.connection import Connection
+from regrow_signals.keys import KEY_TABLE, Keys
+from regrow_signals.limits import Limits
+from tests.conftest import PrivateServer, wait_until
+from tests.crash.redis_docs import DOCUMENT, read_document
+from tests.crash.write_monitor import Writes
+
+pytestmark = pytest.mark.crash
+
+KEYS, SCHEMAS = read_document(DOCUMENT.read_text())
+
+#: Documented fields that this scenario does not bring about; each is "only when ...".
+ELSEWHERE = {
+    "{ns}:mailbox:<agent>": {"datacontenttype", "dataschema"},
+    "{ns}:outbox:<agent> with kind=emit": {"dataschema", "traceparent"},
+    "{ns}:dead:<agent>": {"time", "datacontenttype", "dataschema", "replyto"},
+    "{ns}:fate:<agent>": {".forgot"},
+    "{ns}:exits with kind=request": {"absent", "force", "path", "child", "spec", "reason"},
+    "{ns}:supervisor:<path>": {"q:<number>"},
+    "{ns}:counters": {
+        "supervisor_gave_up_total|supervisor=<path>",
+        "supervisor_paused_total|supervisor=<path>",
+        "supervisor_parked_total|supervisor=<path>",
+        "nodes_lost_total",
+        "store_restarts_total",
+    },
+}
+
+PACES = {
+    "REGROW_MAX_OUTBOX": "2",
+    "REGROW_METRICS_PORT": "0",
+    "REGROW_HELD_TIMEOUT": "30",
+}
+
+
+@dataclass
+class Seen:
+    """What the system wrote, and what was there at its end: type and time to live."""
+
+    writes: Writes
+    found: dict[str, tuple[str, int]]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    """Everything happens once; the tests look at what it left."""
+    server = PrivateServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    try:
+        with Writes(server.url) as writes:
+            settings = load_settings(redis_url=server.url, drain=2, shutdown=2)
+            with Stack("tests.crash.docs_app:tree", settings=settings, environment=PACES, output=print):
+                Scenario(server.url).run()
+                found = dict(_scan(server.url))
+        yield Seen(writes, found)
+    finally:
+        server.kill()
+
+
+def _scan(url: str) -> Iterator[tuple[str, tuple[str, int]]]:
+    raw: Any = redis.Redis.from_url(url, decode_responses=True)
+    for key in list(raw.scan_iter(count=1000)):
+        kind, ttl = raw.type(key), raw.pttl(key)
+        if kind != "none":  # what expires may be gone by now
+            yield key, (kind, ttl)
+    raw.close()
+
+
+class Scenario:
+    """Signals of every fate, a held emit, effects, a kill, a hold, crashes."""
+
+    def __init__(self, url: str) -> None:
+        self.keys = Keys("regrow")
+        self.client = Client(url, limits=Limits(dedupe_window_ms=500))
+        self.connection = Connection.open(url)
+        self.raw: Any = redis.Redis.from_url(url, decode_responses=True)
+
+    def run(self) -> None:
+        self.until("front", "status", "running", "both agents run")
+        self.until("slow", "status", "running", "both agents run")
+        self.signals()
+        self.letters()
+        self.effects()
+        self.held_emits()
+        self.deaths()
+        self.client.close()
+        self.connection.close()
+        self.raw.close()
+
+    def signals(self) -> None:
+        trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        receipt = self.client.send(
+            "front", "note", 1, id="n-1", subject="s", time="2026-01-01T00:00:00Z",
+            traceparent=trace, causationid="c", replyto="r",
+        )  # fmt: skip
+        assert receipt.wait(10).state == "applied"
+        first = self.raw.hget(self.keys.seen("front"), ".since")
+        wait_until(lambda: self.is_later_generation(first), "a second generation of signal ids begins")
+
+    def is_later_generation(self, first: str) -> bool:
+        self.client.send("front", "note", 1)
+        return self.raw.hget(self.keys.seen("front"), ".since") != first
+
+    def letters(self) -> None:
+        trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        dead = [
+            self.client.send("front", "reject", 1, subject="s", traceparent=trace, causationid="c"),
+            self.client.send("front", "nobody.handles.this", 1),
+            self.client.send("front", "crash", 1),
+        ]
+        for receipt in dead:
+            assert receipt.wait(10).state == "dead"
+        self.client.send("front", "forward", "nobody")
+        wait_until(lambda: self.raw.xlen(self.keys.dead("front")) == 4, "the emit to nobody is a dead letter")
+        letters = [letter for letter, _ in self.client.dead_letters("front")]
+        self.client.dead_retry("front", letters[0])
+        self.client.dead_drop("front", letters[1])
+
+    def effects(self) -> None:
+        self.client.send("front", "order", 1)  # fails once
+        wait_until(lambda: self.effects_counted("done"), "the effect is done", 20)
+
+    def effects_counted(self, outcome: str) -> object:
+        return self.raw.hget(self.keys.counters, f"effects_total|name=charge|outcome={outcome}")
+
+    def held_emits(self) -> None:
+        ask_watchdog(self.connection, self.keys, "hold", {"target": "slow"})
+        self.until("slow", "status", "held", "slow is on hold")
+        for _ in range(4):  # one fits into the mailbox, three are more than the outbox may hold
+            self.client.send("front", "forward", "slow")
+        self.until("front", "blocked", "1", "front is blocked by its outbox")
+        ask_watchdog(self.connection, self.keys, "unhold", {"target": "slow"})
+        self.until("front", "blocked", "0", "the relay has made room")
+
+    def deaths(self) -> None:
+        self.until("front", "status", "running", "front runs")
+        pid = int(self.raw.hget(self.keys.agent("front"), "pid"))
+        os.kill(pid, signal.SIGKILL)
+        self.until_new_life(pid)
+        assert self.client.send("front", "die", 1).wait(20).state == "dead"
+        self.until("front", "status", "running", "front runs")
+        pid = int(self.raw.hget(self.keys.agent("front"), "pid"))
+        ask_watchdog(self.connection, self.keys, "kill", {"target": "front"})
+        self.until_new_life(pid)
+        self.client.send("front", "stop", 1)
+        wait_until(
+            lambda: self.raw.hget(self.keys.counters, "exits_total|reason=normal"), "front has stopped itself"
+        )
+        self.until("front", "status", "running", "front, which is permanent, runs again")
+
+    def until_new_life(self, pid: int) -> None:
+        def lives() -> bool:
+            record: Mapping[str, str] = self.raw.hgetall(self.keys.agent("front"))
+            return record["status"] == "running" and record["pid"] not in {"", str(pid)}
+
+        wait_until(lives, "front runs in another process", 20)
+
+    def until(self, agent: str, field: str, value: str, description: str) -> None:
+        wait_until(lambda: self.raw.hget(self.keys.agent(agent), field) == value, description, 20)
+
+
+def test_every_key_is_documented_with_its_type(seen: Seen) -> None:
+    unknown: list[str] = []
+    for key, types in seen.writes.types.items():
+        documented = {row.type for row in KEYS if row.matches(key)}
+        if types != documented:
+            unknown.append(f"{key} is a {types}, documented as {documented or 'nothing'}")
+    assert unknown == []
+
+
+def test_what_lies_there_at_the_end_has_the_documented_type_and_expiry(seen: Seen) -> None:
+    wrong: list[str] = []
+    for key, (kind, ttl) in seen.found.items():
+        rows = [row for row in KEYS if row.matches(key)]
+        if not any(row.type == kind and row.expires.startswith("never") == (ttl == -1) for row in rows):
+            wrong.append(f"{key}: {kind}, {ttl} ms to live, documented as {rows}")
+    assert wrong == []
+
+
+def test_every_documented_key_was_there(seen: Seen) -> None:
+    unseen = [row.template for row in KEYS if not any(row.matches(key) for key in seen.writes.types)]
+    assert unseen == []
+
+
+def test_every_field_is_documented(seen: Seen) -> None:
+    unknown = sorted(
+        {
+            f"{table}: {field}"
+            for key, fields in _records(seen)
+            for table, field, row in _described(key, fields)
+            if row is None
+        }
+    )
+    assert unknown == []
+
+
+def test_fields_that_are_always_there_are_always_there(seen: Seen) -> None:
+    missing: set[str] = set()
+    for key, fields in _records(seen):
+        for schema in SCHEMAS:
+            if schema.applies(key, fields):
+                names = [
+                    row.template for row in schema.rows if row.always and not any(map(row.matches, fields))
+                ]
+                missing |= {f"{key}: {name}" for name in names}
+    assert missing == set()
+
+
+def test_every_documented_field_was_seen_or_is_of_a_case_that_is_not_played_here(seen: Seen) -> None:
+    found = {
+        (table, row.template)
+        for key, fields in _records(seen)
+        for table, _, row in _described(key, fields)
+        if row is not None
+    }
+    unseen: dict[str, set[str]] = {}
+    for schema in SCHEMAS:
+        for row in schema.rows:
+            if (schema.name, row.template) not in found:
+                assert row.when.startswith("only when "), f"{schema.name}: {row.template} was not seen"
+                unseen.setdefault(schema.name, set()).add(row.template)
+    assert unseen == ELSEWHERE
+
+
+def test_the_document_and_the_table_of_keys_in_the_code_name_the_same_keys() -> None:
+    documented = {
+        (row.template.removeprefix("{ns}:").partition("<")[0], row.type)
+        for row in KEYS
+        if row.template.startswith("{ns}:")
+    }
+    assert documented == {(kind.name, kind.type) for kind in KEY_TABLE}
+
+
+def _records(seen: Seen) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Hashes and entries of ours."""
+    for key, fields in [*seen.writes.fields.items(), *seen.writes.entries]:
+        if key.startswith("{regrow}:"):
+            yield key, fields
+
+
+def _described(key: str, fields: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
+    """(name of the table, field, its row or None) for each field; what no table describes at all is named, too."""
+    schemas = [schema for schema in SCHEMAS if schema.applies(key.replace(":seen-old:", ":seen:"), fields)]
+    if not schemas:
+        yield key, "no table for it", None
+    for schema in schemas:
+        for field in fields:
+            yield schema.name, field, schema.row_of(field)
