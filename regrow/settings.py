@@ -104,6 +104,10 @@ class Settings(BaseSettings):
     shutdown: Seconds = Field(_NODE.shutdown, description="From the request to stop to the kill; likewise.")
     drain: Seconds = Field(_NODE.drain, description="For a node to hand its agents back at SIGTERM.")
     batch: Count = Field(_NODE.read_count, description="Most signals taken from a mailbox at once.")
+    check_every: Count = Field(
+        _NODE.check_every,
+        description="Every how many transitions a handler is watched for changes to its input; `regrow up`: 1.",
+    )
     max_workers: Count = Field(_NODE.max_workers, description="Most worker processes of a node.")
     labels: Labels = Field(
         default_factory=lambda: dict(_NODE.labels), description="Labels of this node, e.g. zone=a,disk=ssd."
@@ -196,6 +200,7 @@ class Settings(BaseSettings):
             deadline=self.deadline,
             shutdown=self.shutdown,
             read_count=self.batch,
+            check_every=self.check_every,
             max_workers=self.max_workers,
             labels=dict(self.labels),
             log_format=self.log_format,

@@ -14,7 +14,7 @@ from types import FrameType, TracebackType
 from regrow.child_environment import child_environment
 from regrow.child_process import ChildProcess
 from regrow.embedded_redis import EmbeddedRedis, running
-from regrow.settings import Settings
+from regrow.settings import Settings, variable_of
 from regrow_signals.errors import StoreError
 from regrow_signals.server_url import mask_url
 
@@ -224,7 +224,9 @@ class Stack:
 def run_up(application: str, settings: Settings) -> int:
     """``regrow up``: until SIGINT, SIGTERM or SIGHUP; a second one kills. Returns the exit code."""
     printer = _Printer(SERVICES)
-    stack = Stack(application, settings=settings, output=printer)
+    # Run by hand, while an application is written: every handler is watched, where a service takes samples.
+    watched = {} if "check_every" in settings.model_fields_set else {variable_of("check_every"): "1"}
+    stack = Stack(application, settings=settings, output=printer, environment=watched)
     asked = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:

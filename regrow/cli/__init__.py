@@ -7,31 +7,37 @@ Exit codes: 0 done; 1 refused, or the answer is no; 2 the command line or the in
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import click
 
 from regrow.cli.group import cli
 from regrow_signals.errors import ApplicationError, BadInput, RegrowError, StoreError
 
-__all__ = ["main", "cli"]
+__all__ = ["main", "run_words", "cli"]
 
 
 def main() -> None:
-    """Run the command line; an error of ours is one line on stderr and an exit code that means something."""
+    """The program: runs the command line and leaves with its exit code."""
+    sys.exit(run_words(sys.argv[1:]))
+
+
+def run_words(words: Sequence[str]) -> int:
+    """Run one command line; an error of ours is one line on stderr and an exit code that means something."""
     try:
-        code = cli.main(prog_name="regrow", standalone_mode=False)
+        code = cli.main(args=list(words), prog_name="regrow", standalone_mode=False)
     except click.exceptions.Abort:
-        sys.exit(130)
+        return 130
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        return error.exit_code
     except RegrowError as error:
         click.echo(f"regrow: {error}", err=True)
-        sys.exit(exit_code_of(error))
+        return exit_code_of(error)
     except BrokenPipeError:
         sys.stderr.close()  # the reader has gone (`| head`): say nothing more
-        sys.exit(0)
-    sys.exit(code if isinstance(code, int) else 0)
+        return 0
+    return code if isinstance(code, int) else 0
 
 
 def exit_code_of(error: RegrowError) -> int:

@@ -1,0 +1,207 @@
+"""The command line against one running system: what is printed for people, what for machines, and the exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import regrow.cli
+from regrow.settings import load_settings
+from regrow.up import Stack
+from tests.conftest import wait_until
+
+APPLICATION = """
+from regrow import Agent, Payload, Reject, State, Step, Supervisor, handles
+
+class Add(Payload, type="add"):
+    by: int
+
+class Count(State):
+    total: int = 0
+
+class Counter(Agent[Count], name="counter"):
+    @handles(Add)
+    def add(self, state: Count, add: Add) -> Step[Count]:
+        if add.by < 0:
+            raise Reject("only upwards")
+        return state.evolve(total=state.total + add.by)
+
+tree = Supervisor("shop", [Counter.child("a"), Counter.child("b")])
+"""
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Runs ``regrow`` beside a system of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="regrow-cli-"))
+    (folder / "shop.py").write_text(APPLICATION)
+    environment = {
+        **os.environ,
+        "REGROW_STATE_DIR": str(folder),
+        "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
+    }
+    environment.pop("REDIS_URL", None)
+
+    def command(*words: str, stdin: str = "", process: bool = False) -> subprocess.CompletedProcess[str]:
+        if not process:
+            return in_this_process(words, stdin, folder)
+        return subprocess.run(
+            [sys.executable, "-m", "regrow", *words],
+            env=environment, input=stdin, capture_output=True, text=True, timeout=50, check=False,
+        )  # fmt: skip
+
+    settings = load_settings(state_dir=folder, redis_url="")
+    with Stack("shop:tree", settings=settings, services=("watchdog", "worker"), environment=environment):
+        wait_until(lambda: command("tree").stdout.count("running") == 3, "both agents run", timeout=40)
+        yield command
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def in_this_process(words: tuple[str, ...], stdin: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """As a process of its own would, without the time that its imports take."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGROW_STATE_DIR", str(folder))
+        patch.delenv("REDIS_URL", raising=False)
+        patch.setattr(sys, "stdin", io.StringIO(stdin))
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = regrow.cli.run_words(words)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+
+def document(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_sent_signal_is_applied_and_seen_in_the_state(run: Run) -> None:
+    before = document(run("state", "a", "--json"))["state"]["total"]
+
+    sent = run("send", "a", "add", '{"by": 2}', "--wait", "10")
+
+    assert (sent.returncode, "applied" in sent.stdout) == (0, True)
+    after = document(run("state", "a", "--json"))
+    assert after["state"]["total"] == before + 2
+    assert after["status"] == "running"
+    assert '"total"' in run("state", "a").stdout
+
+
+def test_data_may_come_from_stdin_and_a_repeated_id_changes_nothing(run: Run) -> None:
+    first = document(
+        run("send", "a", "add", "-", "--id", "same", "--json", "--wait", "10", stdin='{"by": 1}')
+    )
+    again = document(run("send", "a", "add", '{"by": 1}', "--id", "same", "--json", "--wait", "10"))
+
+    assert (first["duplicate"], again["duplicate"]) == (False, True)
+    assert again["entry"] == first["entry"]
+    other = run("send", "a", "add", '{"by": 5}', "--id", "same")
+    assert (other.returncode, other.stderr.count("\n")) == (1, 1)
+
+
+def test_rejected_signal_is_a_dead_letter_that_can_be_listed_retried_and_dropped(run: Run) -> None:
+    sent = run("send", "b", "add", '{"by": -1}', "--wait", "10")
+    assert (sent.returncode, "dead (rejected)" in sent.stdout) == (1, True)
+
+    [letter] = document(run("dead", "list", "b", "--json"))
+    assert "only upwards" in letter["error"]
+    assert "only upwards" in run("dead", "list", "b").stdout
+    assert "is sent again as" in run("dead", "retry", "b", letter["letter"]).stdout
+    wait_until(
+        lambda: len(document(run("dead", "list", "b", "--json"))) == 1, "it is dead once more", timeout=40
+    )
+    assert "is dropped" in run("dead", "drop", "b", "--all").stdout
+    assert run("dead", "list", "b").stdout == "b has no dead letters\n"
+    assert run("dead", "retry", "b").returncode == 2
+
+
+def test_hold_is_kept_until_it_is_lifted(run: Run) -> None:
+    assert run("stop", "b").returncode == 0
+    wait_until(lambda: document(run("state", "b", "--json"))["status"] == "held", "b is held", timeout=40)
+    assert "on hold" in run("tree").stdout
+
+    assert run("start", "b").returncode == 0
+    wait_until(lambda: document(run("state", "b", "--json"))["status"] == "running", "b runs", timeout=40)
+
+
+def test_killed_agent_comes_back_and_the_events_say_why(run: Run) -> None:
+    before = document(run("state", "a", "--json"))["incarnation"]
+
+    assert run("kill", "a").returncode == 0
+
+    wait_until(
+        lambda: document(run("state", "a", "--json"))["incarnation"] > before, "a new life began", timeout=40
+    )
+    listed = [json.loads(line) for line in run("events", "--json").stdout.splitlines()]
+    assert any(event["event"] == "exited" and event["reason"] == "operator" for event in listed)
+    assert "exited" in run("events", "--count", "30").stdout
+
+
+def test_tree_is_one_document_for_machines(run: Run) -> None:
+    tree = document(run("tree", "--json"))
+
+    assert tree["leader"] is True
+    [root] = tree["roots"]
+    assert (root["path"], root["strategy"]) == ("shop", "one_for_one")
+    assert [child["id"] for child in root["children"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("state", "nobody"), 1, "no agent nobody"),
+        (("send", "nobody", "add", "{}"), 1, "no agent nobody"),
+        (("send", "a", "add", "{"), 2, "JSON"),
+        (("send", "a", "a..b", "{}"), 2, "a..b"),
+        (("send", "a b", "add", "{}"), 2, "a b"),
+        (("kill", "nobody"), 1, "nobody"),
+        (("stop", "nobody"), 1, "nobody"),
+        (("worker", "shop:tree"), 2, "REDIS_URL"),
+        (("watchdog", "shop:tree"), 2, "REDIS_URL"),
+        (("metrics",), 2, "REDIS_URL"),
+        (("up", "nothing_there:tree"), 78, "nothing_there"),
+    ],
+)
+def test_what_is_wrong_is_one_line_with_a_code(
+    run: Run, words: tuple[str, ...], code: int, said: str
+) -> None:
+    done = run("-n", "other", *words, process=True) if words[0] == "up" else run(*words)
+
+    text = done.stderr if words[0] != "up" else done.stdout
+    assert done.returncode == code
+    assert said in text
+    assert "Traceback" not in done.stdout + done.stderr
+    if words[0] != "up":
+        assert done.stderr.count("\n") == 1
+
+
+def test_help_names_every_command(run: Run) -> None:
+    text = run("--help", process=True).stdout
+
+    for command in (
+        "up",
+        "send",
+        "state",
+        "tree",
+        "events",
+        "dead",
+        "kill",
+        "stop",
+        "start",
+        "redis",
+        "doctor",
+        "bench",
+    ):
+        assert f"\n  {command} " in text
