@@ -1,6 +1,8 @@
-"""``regrow kill``, ``stop`` and ``start``: what an operator asks of the watchdog."""
+"""What an operator asks of the watchdog: kill, stop, start, restart, revive agents and branches, drain nodes."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
@@ -8,7 +10,14 @@ from regrow.cli.output import json_option, print_json
 from regrow.cli.session import Session
 from regrow.control import ask_watchdog
 
-__all__ = ["kill_command", "start_command", "stop_command"]
+__all__ = [
+    "drain_command",
+    "kill_command",
+    "restart_command",
+    "revive_command",
+    "start_command",
+    "stop_command",
+]
 
 
 def _ask(session: Session, op: str, target: str, as_json: bool, done: str) -> None:
@@ -24,9 +33,9 @@ def _ask(session: Session, op: str, target: str, as_json: bool, done: str) -> No
 @json_option
 @click.pass_obj
 def kill_command(session: Session, target: str, as_json: bool) -> None:
-    """Kill the process of agent TARGET (SIGKILL by its node, reason `operator`); its supervisor brings it back.
+    """Kill TARGET: an agent's process (SIGKILL by its node), or a branch (`helpdesk/billing`) with all below it.
 
-    Not charged to the restart intensity, nor to the signal in hand.
+    The supervisor above brings it back. Not charged to the restart intensity, nor to the signal in hand.
     """
     _ask(session, "kill", target, as_json, f"{target} is being killed; `regrow events` shows it come back")
 
@@ -47,3 +56,34 @@ def stop_command(session: Session, target: str, as_json: bool) -> None:
 def start_command(session: Session, target: str, as_json: bool) -> None:
     """Lift the hold of TARGET and start it."""
     _ask(session, "unhold", target, as_json, f"{target} may run again and is started")
+
+
+@click.command("restart")
+@click.argument("target")
+@json_option
+@click.pass_obj
+def restart_command(session: Session, target: str, as_json: bool) -> None:
+    """Have TARGET (an agent, or a branch) start anew: kill what runs, start what is stopped or parked; uncharged."""
+    _ask(session, "restart", target, as_json, f"{target} starts anew; `regrow events` shows it")
+
+
+@click.command("revive")
+@click.argument("target")
+@json_option
+@click.pass_obj
+def revive_command(session: Session, target: str, as_json: bool) -> None:
+    """Bring a parked agent back, with a fresh restart budget; for a root that pauses: end its pause."""
+    _ask(session, "revive", target, as_json, f"{target} is back, with a fresh restart budget")
+
+
+@click.command("drain")
+@click.argument("node")
+@json_option
+@click.pass_obj
+def drain_command(session: Session, node: str, as_json: bool) -> None:
+    """Have NODE (`regrow tree` shows their ids) hand its agents to other nodes, uncharged, and end with code 0."""
+    answer: dict[str, Any] = ask_watchdog(session.connection, session.keys, "drain", {"node": node})
+    if as_json:
+        print_json({"op": "drain", **answer})
+    else:
+        click.echo(f"{node} drains: {len(answer['agents'])} agent(s) go on elsewhere, then it ends")

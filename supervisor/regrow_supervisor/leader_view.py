@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from regrow_supervisor.placement import NodeView
@@ -113,6 +113,19 @@ class LeaderView:
             if before is not None:
                 for gone in before.children.keys() - state.children.keys():
                     self.leave(gone)
+
+    def note_room(self, node: str, *, full: bool) -> bool:
+        """A node refused a start for want of room, or one of its agents ended; whether that is news."""
+        known = self.nodes.get(node)
+        if known is None or known.full == full:
+            return False
+        self.nodes[node] = replace(known, full=full)
+        return True
+
+    def note_draining(self, node: str) -> None:
+        """From its drain's order on nothing is started there."""
+        if node in self.nodes:
+            self.nodes[node] = replace(self.nodes[node], status="draining")
 
     def drop_node(self, node: str) -> None:
         self.nodes.pop(node, None)

@@ -29,6 +29,9 @@ class NodeView:
     quiet: bool = False
     """Its beat is overdue, though not yet late: taken only when no other node fits."""
 
+    full: bool = False
+    """It refused a start for want of room, and none of its agents has ended since."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
@@ -70,6 +73,7 @@ def _fits(node: NodeView, start: Wanted) -> bool:
     return (
         node.kind == "worker"
         and node.status == "up"
+        and not node.full
         and node.schemas.get(start.type, -1) >= start.schema
         and start.labels <= node.labels
     )
@@ -86,7 +90,10 @@ def _why_not(nodes: Sequence[NodeView], start: Wanted) -> str:
     left = [node for node in left if node.schemas[start.type] >= start.schema]
     if not left:
         return f"no worker node can read schema {start.schema} of agent type {start.type!r}"
-    return f"no worker node with labels {', '.join(sorted(start.labels))}"
+    left = [node for node in left if start.labels <= node.labels]
+    if not left:
+        return f"no worker node with labels {', '.join(sorted(start.labels))}"
+    return f"all slots are taken on {', '.join(sorted(node.node for node in left))}"
 
 
 def node_from_record(node: str, record: Mapping[str, str]) -> NodeView:

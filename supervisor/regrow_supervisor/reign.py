@@ -49,6 +49,7 @@ from regrow_workers import log
 __all__ = ["Reign"]
 
 _LOG = logging.getLogger(__name__)
+_NO_ROOM: Final = "no_room"
 _FAILED_STARTS: Final = ("start_failed", "start_timeout")
 EntryFields = Mapping[str, str | bytes]
 
@@ -201,7 +202,11 @@ class Reign:
         event: Event | None = None
         if found is not None:
             event = _end_of_life(found[0], read)
+        full = read.reason == _NO_ROOM
+        news = self.view.note_room(read.node, full=full)
         self._commit(event, Extras(exits_entry=entry))
+        if news and not full:
+            self._commit(NodeAvailable(), Extras())
 
     def _on_node(self, entry: str, read: NodeChanged) -> None:
         view, node = self.view, read.node
@@ -228,6 +233,13 @@ class Reign:
                     log.event(_LOG, "tree", detail=line)
                 extras.definitions = [(asked.tree.name, asked.tree.definition)] if change.event else []
                 self._commit(change.event, extras, adopted=change.adopted)
+                return
+            if asked.drain:
+                extras.orders = [NodeOrder(asked.drain, {"order": "drain"})]
+                moving = [child.id for _, child, _ in self.view.agents_on(asked.drain)]
+                extras.replies = [(read.request, json.dumps({"ok": {"node": asked.drain, "agents": moving}}))]
+                self._commit(None, extras)
+                self.view.note_draining(asked.drain)
                 return
             if asked.kill:
                 extras.orders = [self._operators_kill(asked.kill)]

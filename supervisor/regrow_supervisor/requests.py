@@ -2,7 +2,7 @@
 
 Fields of a request: ``op``, and as the op needs ``path`` (a supervisor), ``child``, ``target`` (an agent's id or a
 supervisor's path; hold, unhold, revive, kill, restart take it instead of path and child), ``spec`` (a child's stored
-form, JSON), ``definition`` (a tree's, JSON) with ``name``, ``reason``, ``force``, ``absent``.
+form, JSON), ``definition`` (a tree's, JSON) with ``name``, ``reason``, ``force``, ``absent``, ``node``.
 
 An answer is JSON: ``{"ok": value}`` or ``{"error": code, "message": text}``.
 """
@@ -52,12 +52,15 @@ class TreeAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Exactly one of ``event`` (its reply comes out of the decision), ``tree``, or ``kill`` (answered at once)."""
+    """One of ``event`` (its reply comes out of the decision), ``tree``, ``kill`` and ``drain`` (answered at once)."""
 
     event: events.Event | None = None
     tree: TreeAsked | None = None
     kill: str = ""
     """An agent: its current life is ended by its node, reason ``operator``."""
+
+    drain: str = ""
+    """A node: it hands its agents over and ends."""
 
 
 def read_request(view: LeaderView, made: RequestMade) -> Asked:
@@ -152,6 +155,29 @@ def _kill(view: LeaderView, made: RequestMade) -> Asked:
     )
 
 
+def _restart(view: LeaderView, made: RequestMade) -> Asked:
+    """Whatever it takes to have it start anew: a kill of what runs, else the start that its status asks for."""
+    path, child = _target(view, made)
+    record = view.states[path].children.get(child) if child else None
+    if record is None or record.is_supervisor or record.alive:
+        return _kill(view, made)
+    if record.held:
+        raise BadRequest("on_hold", f"agent {child} is on hold; `regrow start {child}` lifts it")
+    kind = events.Revive if record.status == "parked" else events.RestartChild
+    return Asked(event=kind(path=path, child=child, request=made.request))
+
+
+def _drain(view: LeaderView, made: RequestMade) -> Asked:
+    node = _field(made, "node")
+    known = view.nodes.get(node)
+    if known is None:
+        there = ", ".join(sorted(view.nodes)[:10]) or "none"
+        raise BadRequest("no_such_node", f"no node {node!r:.200}; there are: {there}")
+    if known.status != "up":
+        raise BadRequest("not_up", f"node {node} is {known.status} already")
+    return Asked(drain=node)
+
+
 def _stop_tree(view: LeaderView, made: RequestMade) -> Asked:
     path = _path(view, made)
     if view.states[path].parent:
@@ -189,7 +215,8 @@ _READERS: Final[Mapping[str, Callable[[LeaderView, RequestMade], Asked]]] = {
     "unhold": _intent(events.Unhold),
     "revive": _intent(events.Revive),
     "kill": _kill,
-    "restart": _kill,
+    "restart": _restart,
+    "drain": _drain,
     "stop_tree": _stop_tree,
     "stop_supervisor": _stop_supervisor,
     "tree": _tree,

@@ -119,3 +119,13 @@ def test_an_unreadable_record_attracts_no_start() -> None:
     assert place([want()], [junk], {}).placed == {}
     assert node_from_record("n", {"types": "[]"}).schemas == {}
     assert place([want()], [node_from_record("n", {})], {}).placed == {}
+
+
+def test_a_full_node_is_passed_over_and_said_when_it_is_the_only_one() -> None:
+    nodes = [NodeView(node="n1", schemas={"support": 1}, full=True)]
+
+    placement = place([Wanted(agent="a", type="support")], nodes, {})
+    assert placement.unplaced == {"a": "all slots are taken on n1"}
+
+    nodes.append(NodeView(node="n2", schemas={"support": 1}))
+    assert place([Wanted(agent="a", type="support")], nodes, {"n2": 50}).placed == {"a": "n2"}

@@ -103,3 +103,16 @@ def test_what_a_killed_child_noted_is_read_by_its_parent(table: SlotTable, index
 
     reading = slots[index].read()
     assert (reading.beats, reading.phase, reading.entry) == (1, Phase.APPLYING, "42-1")
+
+
+@pytest.mark.parametrize("count", [1, 2, 17])
+def test_a_worker_can_map_its_slot_however_few_there_are(count: int) -> None:
+    table = SlotTable.create(count)
+    try:
+        slots = [table.take() for _ in range(count)]
+        last = slots[-1]
+        assert last is not None and table.take() is None
+        SlotTable.open_slot(table.fd, last.index).begin("12-3")
+        assert last.read().entry == "12-3"
+    finally:
+        table.close()

@@ -286,6 +286,9 @@ class Node:
                 self._roster.stop(order)
             case "kill":
                 self._roster.kill(order)
+            case "drain":
+                if self._drain_until is None:  # ordered twice is no hurry; a second signal is
+                    self._drain("order")
             case unknown:
                 log.event(_LOG, "unknown_order", level=logging.WARNING, order=unknown)
 
@@ -341,7 +344,7 @@ class Node:
             self._drain_until = now
             self._tick_at = now
             return
-        log.event(_LOG, "node_drains", node=self._id, signal=why, lives=len(self._roster))
+        log.event(_LOG, "node_drains", node=self._id, why=why, lives=len(self._roster))
         self._drain_until = now + self._settings.drain
         if not self._id:
             self._code = NodeExit.DRAINED

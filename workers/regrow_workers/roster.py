@@ -25,6 +25,9 @@ __all__ = ["Roster"]
 
 _LOG = logging.getLogger(__name__)
 
+NO_ROOM = "no_room"
+"""Reason of a life that never began since all slots are taken: not its fault, and the watchdog asks another node."""
+
 
 class Roster:
     """Belongs to the node's main loop; speaks to the spawner and hands reports in, and never waits for either.
@@ -206,7 +209,8 @@ class Roster:
     def _hand_to(self, spawner: SpawnerProcess, order: Order, agent: str, incarnation: int) -> None:
         slot = spawner.slots.take()
         if slot is None:
-            self._refuse(order.node, agent, incarnation, f"all {self._settings.max_workers} slots are taken")
+            log.event(_LOG, "no_room", level=logging.WARNING, agent=agent, workers=self._settings.max_workers)
+            self._never_ran(order, NO_ROOM)
             return
         deadline = _seconds(order.fields.get("deadline_ms"), self._settings.deadline)
         life = Life(

@@ -127,7 +127,9 @@ class SlotTable:
     @classmethod
     def create(cls, count: int) -> SlotTable:
         fd = _anonymous_file()
-        os.ftruncate(fd, count * SLOT_BYTES)
+        # Whole pages: a worker maps the page of its slot, and a file that ends inside it could not be mapped.
+        page = mmap.ALLOCATIONGRANULARITY
+        os.ftruncate(fd, -(-count * SLOT_BYTES // page) * page)
         return cls(fd, count)
 
     @classmethod
