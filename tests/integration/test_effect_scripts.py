@@ -214,6 +214,7 @@ def test_effect_held_by_a_node_that_is_gone_is_taken_over(stage: Stage) -> None:
     stage.raw.zadd(stage.keys.effects, {ONE: 1})
 
     [told] = stage.do(ring(stage.keys, 10, 100))
+    stage.node("fx2", "effects")
     call = claim_effect(stage.keys, told.effect_id, node="fx2", executor="y", token="t-2")
     found = stage.connection.call(call)
 
@@ -222,13 +223,18 @@ def test_effect_held_by_a_node_that_is_gone_is_taken_over(stage: Stage) -> None:
     assert not stage.raw.exists(stage.keys.claims("fx"))
 
 
-def test_effect_held_by_a_node_that_is_gone_is_in_doubt_if_it_may_not_be_repeated(stage: Stage) -> None:
+def test_effect_held_by_a_node_that_is_gone_is_in_doubt_if_it_may_not_be_repeated(
+    stage: Stage, unchanged: Unchanged
+) -> None:
     order(stage, effect(idempotent=False))
     take(stage)
     stage.raw.delete(stage.keys.node("fx"))
-
-    with pytest.raises(EffectGone, match="in_doubt"):
+    with unchanged(), pytest.raises(EffectClaimed, match="not up"):
         take(stage, token="t-2")
+
+    stage.node("fx2", "effects")
+    with pytest.raises(EffectGone, match="in_doubt"):
+        stage.connection.call(claim_effect(stage.keys, ONE, node="fx2", executor="y", token="t-2"))
     assert [one["type"] for one in signals(stage)] == ["charge.in_doubt"]
     assert_nothing_left(stage)
 

@@ -38,6 +38,10 @@ local now = now_ms()
 local box, bad = outcome_box(prefix, found, now)
 if bad then return bad end
 local mine = found.status == 'claimed' and found.token == ARGV[5]
+-- A node that was declared lost may still have live executors: what they took, others would take for orphaned.
+if not mine and redis.call('EXISTS', prefix .. 'node:' .. ARGV[3]) == 0 then
+  return {'refused', 'effect_claimed', ARGV[3], 'a node that is not up'}
+end
 local orphan = found.status == 'claimed' and not mine and redis.call('EXISTS', prefix .. 'node:' .. (found.node or '')) == 0
 if found.status == 'claimed' and not mine and not orphan then
   return {'refused', 'effect_claimed', found.node or '', found.executor or ''}

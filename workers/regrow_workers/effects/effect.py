@@ -197,7 +197,8 @@ def effect(
     """Register a function as an effect.
 
     ``timeout`` seconds a try, ``retries`` more tries after an exception, ``backoff`` seconds before the first of them
-    and twice as long each time. ``idempotent=False``: after a crash inside it the run is in doubt, not repeated.
+    and twice as long each time. ``idempotent=False``: nothing is tried again; an exception is a failure at once, and
+    after a crash or a time-out inside it the run is in doubt.
     """
     caller = inspect.currentframe()
     names = _names_at(caller)
