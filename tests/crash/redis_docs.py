@@ -70,7 +70,7 @@ class Schema:
     def row_of(self, field: str) -> FieldRow | None:
         """The row that describes a field: the one that names it, else a pattern."""
         named = [row for row in self.rows if row.template == field]
-        return (named or [row for row in self.rows if row.matches(field)] or [None])[0]
+        return next(iter(named + [row for row in self.rows if row.matches(field)]), None)
 
 
 def read_document(text: str) -> tuple[Sequence[KeyRow], Sequence[Schema]]:

@@ -116,7 +116,7 @@ class Scenario:
 
     def is_later_generation(self, first: str) -> bool:
         self.client.send("front", "note", 1)
-        return self.raw.hget(self.keys.seen("front"), ".since") != first
+        return bool(self.raw.hget(self.keys.seen("front"), ".since") != first)
 
     def letters(self) -> None:
         trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
