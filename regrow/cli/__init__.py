@@ -12,7 +12,14 @@ from collections.abc import Sequence
 import click
 
 from regrow.cli.group import cli
-from regrow_signals.errors import ApplicationError, BadInput, RegrowError, StoreError
+from regrow_signals.errors import (
+    ApplicationError,
+    BadInput,
+    DeadLettersFull,
+    NoSuchAgent,
+    RegrowError,
+    StoreError,
+)
 
 __all__ = ["main", "run_words", "cli"]
 
@@ -32,12 +39,21 @@ def run_words(words: Sequence[str]) -> int:
         error.show()
         return error.exit_code
     except RegrowError as error:
-        click.echo(f"regrow: {error}", err=True)
+        click.echo(f"regrow: {error}{advice_on(error)}", err=True)
         return exit_code_of(error)
     except BrokenPipeError:
         sys.stderr.close()  # the reader has gone (`| head`): say nothing more
         return 0
     return code if isinstance(code, int) else 0
+
+
+def advice_on(error: RegrowError) -> str:
+    """What to type next, where the error itself cannot know that it is shown at a prompt."""
+    if isinstance(error, NoSuchAgent) and "regrow tree" not in str(error):
+        return "; `regrow tree` shows those there are"
+    if isinstance(error, DeadLettersFull):
+        return " (`regrow dead`)"
+    return ""
 
 
 def exit_code_of(error: RegrowError) -> int:

@@ -130,7 +130,10 @@ def connect_error(error: BaseException, where: str) -> StoreError:
     if isinstance(error, redis_errors.ResponseError):
         found = store_error(text, "connecting", where)
         return found if type(found) is not StoreError else WrongServer(str(found))
-    return StoreUnavailable(f"Redis at {where} cannot be reached: {text[:300] or type(error).__name__}")
+    why = text[:300].rstrip(".") or type(error).__name__
+    return StoreUnavailable(
+        f"Redis at {where} cannot be reached: {why}; start it, or correct the URL (REDIS_URL)"
+    )
 
 
 def new_reader() -> hiredis.Reader:

@@ -197,7 +197,8 @@ class Supervisor:
         for path, child in self.agents():
             if child.id in seen:
                 raise self._bad(
-                    "children", f"agent id {child.id!r} stands twice: under {seen[child.id]!r} and {path!r}"
+                    "children",
+                    f"agent id {child.id!r} stands twice: under {seen[child.id]!r} and {path!r}; give one another id",
                 )
             seen[child.id] = path
         for path, supervisor in self.paths():

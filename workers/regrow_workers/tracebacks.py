@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from types import FrameType
 from typing import Final
 
 from pydantic import ValidationError
@@ -15,6 +16,7 @@ _LINE: Final = 300
 _TRACE: Final = 4_000
 _CHAIN: Final = 3
 _FRAMES: Final = 12
+_PACKAGES: Final = ("regrow", "regrow_supervisor", "regrow_workers", "regrow_signals", "importlib")
 _OURS: Final = __file__.rpartition("/")[0] + "/"
 
 
@@ -68,9 +70,15 @@ def exception_place(error: BaseException) -> str:
     """`` (file:line)`` of the user's innermost frame, or nothing where there is none."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({error.filename}:{error.lineno})"
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith((_OURS, "<frozen")) and "importlib" not in frame.filename
+    places = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not _is_ours(frame)
     ]
-    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f" ({places[-1][0]}:{places[-1][1]})" if places else ""
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Of regrow, whichever of its packages, or of the import itself: not where the user's mistake stands."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return package in _PACKAGES or frame.f_code.co_filename.startswith("<frozen")
