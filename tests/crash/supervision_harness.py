@@ -179,10 +179,10 @@ class SupervisedSystem:
         return [fields for _, fields in self.look.command(views.events(self.keys, after=after, count=10_000))]
 
     def at_rest(self, path: str) -> bool:
-        """Nothing is under way in this supervisor, nor in the watchdog's mailbox."""
-        state = self.supervisor(path)
+        """Nothing is under way in this branch, nor in the watchdog's mailbox."""
         waiting = self.look.command(Command(("XLEN", self.keys.exits), int))
-        return waiting == 0 and state.waiting is None and not state.queue and not state.plan
+        branch = [each for each in self.paths() if each == path or each.startswith(f"{path}/")]
+        return waiting == 0 and all(_is_idle(self.supervisor(each)) for each in branch)
 
     @contextmanager
     def branch(self, branch: Supervisor) -> Generator[Watched]:
@@ -211,7 +211,14 @@ class Watched:
         self.since = self.system.newest_event()
 
     def agents(self) -> list[str]:
-        return [child.id for child in self.system.supervisor(self.path).children.values()]
+        """Of the whole branch, in the order of their start."""
+        return self._agents(self.path)
+
+    def _agents(self, path: str) -> list[str]:
+        found: list[str] = []
+        for child in self.system.supervisor(path).children.values():
+            found += self._agents(f"{path}/{child.id}") if child.is_supervisor else [child.id]
+        return found
 
     def untouched(self) -> set[str]:
         """Those whose incarnation and process are what they were."""
@@ -220,20 +227,23 @@ class Watched:
     def story(self) -> list[str]:
         """Ends and starts in the order in which they happened: ``"-c"``, ``"+a"``."""
         signs = {"exited": "-", "started": "+"}
-        happened = [event for event in self.system.events(self.since) if event.get("supervisor") == self.path]
         return [
             f"{signs[event['event']]}{event['agent']}"
-            for event in happened
+            for event in self.system.events(self.since)
             if event["event"] in signs and event["agent"] in self.lives
         ]
 
-    def reports(self, context: str) -> list[tuple[str, str]]:
-        """(agent, reason) of this branch's reports of a kind."""
+    def reports(self, context: str, path: str = "") -> list[tuple[str, str]]:
+        """(agent, reason) of the reports of a kind by this supervisor, or by the one at ``path`` below it."""
         return [
             (event.get("agent", ""), event.get("reason", ""))
             for event in self.system.events(self.since)
-            if event["event"] == context and event.get("supervisor") == self.path
+            if event["event"] == context and event.get("supervisor") == self.path + path
         ]
+
+
+def _is_idle(state: SupervisorState) -> bool:
+    return state.waiting is None and not state.queue and not state.plan and not state.dues
 
 
 def kill_agent(pid: int, number: int = signal.SIGKILL) -> None:
