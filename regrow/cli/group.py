@@ -32,6 +32,7 @@ HOMES = {
     "restart": "steer",
     "revive": "steer",
     "drain": "steer",
+    "children": "steer",
     "redis": "redis",
     "doctor": "redis",
     "bench": "bench",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import click
 
-from regrow.cli.output import json_option, print_json
+from regrow.cli.output import json_option, print_json, table
 from regrow.cli.session import Session
-from regrow.control import ask_watchdog
+from regrow.control import ask_watchdog, count_children, which_children
 
 __all__ = [
+    "children_command",
     "drain_command",
     "kill_command",
     "restart_command",
@@ -87,3 +89,22 @@ def drain_command(session: Session, node: str, as_json: bool) -> None:
         print_json({"op": "drain", **answer})
     else:
         click.echo(f"{node} drains: {len(answer['agents'])} agent(s) go on elsewhere, then it ends")
+
+
+@click.command("children")
+@click.argument("supervisor")
+@json_option
+@click.pass_obj
+def children_command(session: Session, supervisor: str, as_json: bool) -> None:
+    """The children of SUPERVISOR (its path, `helpdesk/billing`) as it sees them itself: the one started last first."""
+    listed = session.connection.run(which_children(session.keys, supervisor))
+    counts = session.connection.run(count_children(session.keys, supervisor))
+    if as_json:
+        children = [asdict(child) for child in listed]
+        print_json({"supervisor": supervisor, "children": children, "counts": asdict(counts)})
+        return
+    rows = [(child.id, child.status, child.incarnation, child.type) for child in listed]
+    click.echo(table(("child", "status", "incarnation", "type"), rows))
+    click.echo(
+        f"{counts.specs} specs, {counts.active} active, {counts.supervisors} supervisors, {counts.workers} workers"
+    )
