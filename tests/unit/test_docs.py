@@ -113,3 +113,11 @@ def test_no_page_is_unfinished(page: Path) -> None:
 def _anchors(text: str) -> set[str]:
     headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_page_for_developers_names_modules_that_there_are() -> None:
+    page = (DOCS / "internals.md").read_text()
+    rooms = page[page.index("## Rooms") : page.index("## One implementation")]
+    sources = ("signals/regrow_signals", "workers/regrow_workers", "supervisor/regrow_supervisor", "regrow")
+    found = {path.name for source in sources for path in (ROOT / source).rglob("*.py")}
+    assert set(re.findall(r"\b(\w+\.py)\b", rooms)) - found == set()
