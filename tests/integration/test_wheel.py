@@ -56,7 +56,7 @@ def run(words: Sequence[object], cwd: Path) -> str:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy, by the build tool of this environment, whose version is pinned."""
     source = tmp_path_factory.mktemp("source")
-    for name in ("signals", "workers", "supervisor", "regrow"):
+    for name in ("signals", "workers", "supervisor", "regrow", "examples"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
@@ -166,3 +166,9 @@ with tempfile.TemporaryDirectory() as folder, EmbeddedRedis(pathlib.Path(folder)
 """
 
     assert "nobody" in run([environment / "bin" / "python", "-c", script], home)
+
+
+def test_its_demo_runs_to_its_verdict(environment: Path, home: Path) -> None:
+    out = run([environment / "bin" / "regrow", "demo", "--state-dir", home / "state"], home)
+
+    assert "nothing lost, nothing doubled, nothing out of order" in out
