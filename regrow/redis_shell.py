@@ -18,7 +18,7 @@ from redis.retry import Retry
 
 from regrow.resp import Reply, ServerError, pack, raw_lines, read_reply, shown_lines
 from regrow_signals.errors import StoreError, StoreUnavailable
-from regrow_signals.exchange import connect_error
+from regrow_signals.redis_py_links import connect_error
 from regrow_signals.server_url import connection_options, mask_url
 
 __all__ = ["RedisShell", "run_redis_shell", "split_words"]

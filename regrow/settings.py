@@ -21,7 +21,7 @@ from regrow.quantities import bytes_of, seconds_of, show_bytes, show_seconds
 from regrow_signals.errors import BadSetting
 from regrow_signals.ids import check_namespace
 from regrow_signals.limits import Limits
-from regrow_signals.server_url import connection_options
+from regrow_signals.server_url import check_url
 from regrow_supervisor.watchdog_settings import WatchdogSettings
 from regrow_workers.settings import NodeSettings
 
@@ -149,7 +149,7 @@ class Settings(BaseSettings):
     @classmethod
     def _usable_url(cls, url: str) -> str:
         if url:
-            connection_options(url)
+            check_url(url)
         return url
 
     @field_validator("namespace")

@@ -7,17 +7,8 @@ cancelled task drops the socket, so that its answer can reach nobody else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from operator import attrgetter
-from typing import Any, Final, Protocol, TypeVar, cast
-
-from redis.asyncio.connection import Connection as RedisTCP
-from redis.asyncio.connection import SSLConnection, UnixDomainSocketConnection
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.connection import SSLConnection as BlockingSSL
-from redis.connection import UnixDomainSocketConnection as BlockingUnix
-from redis.exceptions import RedisError
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from regrow_signals.calls import Arg, Call, Command, Op
 from regrow_signals.errors import RegrowError, StoreUnavailable
@@ -26,14 +17,16 @@ from regrow_signals.exchange import (
     Entries,
     Item,
     Lost,
-    connect_error,
     exchange,
     lost_error,
     may_repeat,
     new_reader,
     stream_command,
 )
-from regrow_signals.server_url import connection_options, mask_url
+from regrow_signals.server_url import check_url, mask_url
+
+if TYPE_CHECKING:
+    from regrow_signals.redis_py_links import AsyncLink
 
 __all__ = ["AsyncConnection"]
 
@@ -50,8 +43,9 @@ class AsyncConnection:
         self.timeout: Final = timeout
         self.generation = 0
         self._name = name
-        self._options = connection_options(url)
-        self._link: _Link | None = None
+        check_url(url)
+        self._url = url
+        self._link: AsyncLink | None = None
         self._lock = asyncio.Lock()
         self._reader = new_reader()
         self._loaded: set[str] = set()
@@ -143,15 +137,17 @@ class AsyncConnection:
             self._prelude = []
             return cast("list[Any]", end.value)
 
-    async def _connected(self) -> _Link:
+    async def _connected(self) -> AsyncLink:
         if self._link is not None:
             return self._link
-        link = _new_link(self._options, self.timeout)
+        from regrow_signals import redis_py_links  # slow and large: workers never await
+
+        link = redis_py_links.new_async_link(self._url, self.timeout)
         try:
             await link.connect()
-        except (RedisError, OSError) as error:
+        except redis_py_links.CONNECT_ERRORS as error:
             await link.disconnect(nowait=True)
-            raise connect_error(error, self.where) from None
+            raise redis_py_links.connect_error(error, self.where) from None
         except BaseException:
             await link.disconnect(nowait=True)
             raise
@@ -162,7 +158,7 @@ class AsyncConnection:
         self.generation += 1
         return link
 
-    async def _round_trip(self, link: _Link, batch: Batch, wait: float) -> list[Any]:
+    async def _round_trip(self, link: AsyncLink, batch: Batch, wait: float) -> list[Any]:
         found: list[Any] = []
         try:
             async with asyncio.timeout(self.timeout + wait):
@@ -188,60 +184,3 @@ def _value(results: list[Any]) -> Any:
     if isinstance(result, RegrowError):
         raise result
     return result
-
-
-class _Link(Protocol):
-    async def connect(self) -> None: ...
-
-    async def disconnect(self, nowait: bool = ...) -> None: ...
-
-    async def send(self, data: bytes) -> None: ...
-
-    async def receive(self, count: int) -> bytes: ...
-
-    def at_eof(self) -> bool: ...
-
-
-class _Streams:
-    """redis-py's open streams; sending and receiving on them is ours once it has connected."""
-
-    def at_eof(self) -> bool:
-        return _reader(self).at_eof() or _writer(self).is_closing()
-
-    async def send(self, data: bytes) -> None:
-        writer = _writer(self)
-        writer.write(data)
-        await writer.drain()
-
-    async def receive(self, count: int) -> bytes:
-        return await _reader(self).read(count)
-
-
-def _reader(link: object) -> asyncio.StreamReader:
-    return cast("asyncio.StreamReader", attrgetter("_reader")(link))
-
-
-def _writer(link: object) -> asyncio.StreamWriter:
-    return cast("asyncio.StreamWriter", attrgetter("_writer")(link))
-
-
-class _TCPLink(_Streams, RedisTCP):
-    pass
-
-
-class _TLSLink(_Streams, SSLConnection):
-    pass
-
-
-class _UnixLink(_Streams, UnixDomainSocketConnection):
-    pass
-
-
-def _new_link(options: dict[str, Any], timeout: float) -> _Link:
-    rest = dict(options)
-    wanted = rest.pop("connection_class", None)
-    kinds: dict[Any, Callable[..., _Link]] = {BlockingSSL: _TLSLink, BlockingUnix: _UnixLink}
-    kind = kinds.get(wanted, _TCPLink)
-    rest.setdefault("socket_connect_timeout", timeout)
-    rest["socket_timeout"] = timeout
-    return kind(**rest, protocol=2, retry=Retry(NoBackoff(), 0), driver_info=None)

@@ -6,7 +6,8 @@
    the previous caller's answer.
 4. Every error is one of regrow's; no message holds a password or a payload.
 
-redis-py connects (addresses, TLS, AUTH, SELECT); commands are packed and answers parsed by hiredis (``exchange.py``).
+``socket_link.py`` connects and logs in, redis-py where TLS or options are asked for; commands are packed and answers
+parsed by hiredis (``exchange.py``).
 """
 
 from __future__ import annotations
@@ -19,14 +20,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Any, Final, Protocol, TypeVar, cast
-
-from redis.backoff import NoBackoff
-from redis.connection import Connection as RedisTCP
-from redis.connection import SSLConnection, UnixDomainSocketConnection
-from redis.exceptions import RedisError
-from redis.retry import Retry
 
 from regrow_signals.calls import Arg, Call, Command, Op
 from regrow_signals.errors import RegrowError, StoreUnavailable
@@ -35,14 +29,14 @@ from regrow_signals.exchange import (
     Entries,
     Item,
     Lost,
-    connect_error,
     exchange,
     lost_error,
     may_repeat,
     new_reader,
     stream_command,
 )
-from regrow_signals.server_url import connection_options, mask_url
+from regrow_signals.server_url import address_of, check_url, mask_url
+from regrow_signals.socket_link import SocketLink
 
 __all__ = ["Connection", "Interrupted", "mask_url", "wait_for_store"]
 
@@ -72,7 +66,8 @@ class Connection:
         self.interrupt_fd = interrupt_fd
         self.generation = 0
         self._name = name
-        self._options = connection_options(url)
+        check_url(url)
+        self._url = url
         self._link: _Link | None = None
         self._socket: socket.socket | None = None
         self._poll = select.poll()
@@ -182,15 +177,8 @@ class Connection:
             if self._pid == os.getpid():
                 return
             self.close()  # the socket is the parent's: this closes our descriptor of it only
-        link = _new_link(self._options, self.timeout)
-        try:
-            link.connect()
-        except (RedisError, OSError) as error:
-            link.disconnect()
-            raise connect_error(error, self.where) from None
-        except BaseException:
-            link.disconnect()
-            raise
+        link = _new_link(self._url, self.timeout, self.where)
+        link.connect()
         self._link, self._socket, self._pid = link, link.raw_socket(), os.getpid()
         self._poll = select.poll()
         self._poll.register(self._socket.fileno(), select.POLLIN)
@@ -327,8 +315,6 @@ def _reason(error: OSError) -> str:
 
 
 class _Link(Protocol):
-    """What we use of redis-py's connection: connecting (addresses, TLS, AUTH, SELECT) and closing."""
-
     def connect(self) -> None: ...
 
     def disconnect(self) -> None: ...
@@ -336,32 +322,10 @@ class _Link(Protocol):
     def raw_socket(self) -> socket.socket: ...
 
 
-class _RawSocket:
-    def raw_socket(self) -> socket.socket:
-        """The connected socket. Sending and receiving on it is ours from then on."""
-        found: socket.socket | None = attrgetter("_sock")(self)
-        if found is None:
-            raise OSError("not connected")
-        return found
+def _new_link(url: str, timeout: float, where: str) -> _Link:
+    address = address_of(url)
+    if address is not None:
+        return SocketLink(address, timeout, where)
+    from regrow_signals.redis_py_links import RedisPyLink  # slow and large: most URLs do without
 
-
-class _TCPLink(_RawSocket, RedisTCP):
-    pass
-
-
-class _TLSLink(_RawSocket, SSLConnection):
-    pass
-
-
-class _UnixLink(_RawSocket, UnixDomainSocketConnection):
-    pass
-
-
-def _new_link(options: dict[str, Any], timeout: float) -> _Link:
-    rest = dict(options)
-    wanted = rest.pop("connection_class", None)
-    kinds: dict[Any, Callable[..., _Link]] = {SSLConnection: _TLSLink, UnixDomainSocketConnection: _UnixLink}
-    kind = kinds.get(wanted, _TCPLink)
-    rest.setdefault("socket_connect_timeout", timeout)
-    rest["socket_timeout"] = timeout
-    return kind(**rest, protocol=2, retry=Retry(NoBackoff(), 0), driver_info=None)
+    return RedisPyLink(url, timeout, where)

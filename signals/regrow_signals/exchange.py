@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import hiredis
-from redis import exceptions as redis_errors
 
 from regrow_signals import replies
 from regrow_signals.calls import Arg, Call, Command
@@ -23,7 +22,6 @@ from regrow_signals.errors import (
     RegrowError,
     StoreError,
     StoreUnavailable,
-    WrongServer,
 )
 from regrow_signals.scripts import Script, load
 from regrow_signals.store_errors import store_error
@@ -33,7 +31,6 @@ __all__ = [
     "Entries",
     "Item",
     "Lost",
-    "connect_error",
     "exchange",
     "lost_error",
     "may_repeat",
@@ -109,31 +106,6 @@ def lost_error(items: Sequence[Item], where: str, reason: str, *, sent: bool) ->
             f"Redis at {where}: {what} was sent and not answered ({reason}): it may have run or not"
         )
     return StoreUnavailable(f"Redis at {where}: {reason}; {what} did not run")
-
-
-def connect_error(error: BaseException, where: str) -> StoreError:
-    """What a failed connect means. redis-py's messages name host, port and cause, and no secret."""
-    text = str(error)
-    if isinstance(
-        error, redis_errors.AuthenticationWrongNumberOfArgsError | redis_errors.AuthenticationError
-    ):
-        wrong = store_error(text, "AUTH", where)
-        return (
-            wrong
-            if isinstance(wrong, WrongServer)
-            else WrongServer(f"Redis at {where}: {_refused_login(text)}")
-        )
-    if isinstance(error, redis_errors.BusyLoadingError):
-        return store_error("LOADING", "connecting", where)
-    if isinstance(error, redis_errors.NoPermissionError):
-        return store_error(f"NOPERM {text}", "connecting", where)
-    if isinstance(error, redis_errors.ResponseError):
-        found = store_error(text, "connecting", where)
-        return found if type(found) is not StoreError else WrongServer(str(found))
-    why = text[:300].rstrip(".") or type(error).__name__
-    return StoreUnavailable(
-        f"Redis at {where} cannot be reached: {why}; start it, or correct the URL (REDIS_URL)"
-    )
 
 
 def new_reader() -> hiredis.Reader:
@@ -228,7 +200,3 @@ def _is_noscript(answer: Any) -> bool:
 
 def _is_wrongtype(answer: Any) -> bool:
     return isinstance(answer, hiredis.ReplyError) and str(answer).startswith("WRONGTYPE")
-
-
-def _refused_login(text: str) -> str:
-    return f"login refused: {text[:200]}" if text else "login refused"

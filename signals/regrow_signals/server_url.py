@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, cast
-from urllib.parse import urlsplit
-
-from redis import connection as redis_connection
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from regrow_signals.errors import BadSetting
 
-__all__ = ["connection_options", "mask_url"]
-
-_parse_url = cast(
-    "Callable[[str], dict[str, Any]]", vars(redis_connection)["parse_url"]
-)  # its source is untyped
+__all__ = ["Address", "address_of", "check_url", "connection_options", "mask_url"]
 
 SCHEMES: Final = ("redis://", "rediss://", "unix://")
 _SECRET_OPTION = re.compile(r"((?:^|[?&])[^=&]*(?:password|username)[^=&]*=)[^&#]*", re.IGNORECASE)
@@ -39,13 +34,54 @@ def _before_query(rest: str) -> int:
     return query if query >= 0 else len(rest)
 
 
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What a URL without options says. ``path`` is a unix socket's; empty: ``host`` and ``port`` count."""
+
+    path: str = ""
+    host: str = "localhost"
+    port: int = 6379
+    username: str = ""
+    password: str = ""
+    db: int = 0
+
+
+def check_url(url: str) -> None:
+    """``BadSetting`` for what is no URL of a Redis server."""
+    if address_of(url) is None:
+        connection_options(url)
+
+
+def address_of(url: str) -> Address | None:
+    """None where the URL has options or asks for TLS: those are for redis-py to read. Else ``BadSetting``."""
+    _check_scheme(url)
+    if url.startswith("rediss://") or "?" in url or "#" in url:
+        return None
+    try:
+        parts = _checked_parts(url)
+        path = unquote(parts.path) if parts.scheme == "unix" else ""
+        return Address(
+            path=path,
+            host=unquote(parts.hostname or "localhost"),
+            port=parts.port or 6379,
+            username=unquote(parts.username or ""),
+            password=unquote(parts.password or ""),
+            db=0 if path else int(parts.path[1:] or 0),
+        )
+    except ValueError as error:
+        raise BadSetting(f"Redis URL {mask_url(url)}: {_harmless(error)}") from None
+
+
 def connection_options(url: str) -> dict[str, Any]:
     """Options for redis-py's connection classes; ``connection_class`` is among them. Else ``BadSetting``."""
-    if not url.startswith(SCHEMES):
-        raise BadSetting(f"Redis URL {mask_url(url)}: must begin with redis://, rediss:// or unix://")
+    from redis import connection as redis_connection  # slow and large: only for who needs redis-py anyway
+
+    # Its source is untyped.
+    parse = cast("Callable[[str], dict[str, Any]]", vars(redis_connection)["parse_url"])
+    _check_scheme(url)
     try:
-        options: dict[str, Any] = dict(_parse_url(url))
-        _check_path(url)
+        options: dict[str, Any] = dict(parse(url))
+        _checked_parts(url)
     except ValueError as error:
         raise BadSetting(f"Redis URL {mask_url(url)}: {_harmless(error)}") from None
     for name in ("retry", "protocol", "decode_responses", "encoding", "health_check_interval"):
@@ -53,13 +89,19 @@ def connection_options(url: str) -> dict[str, Any]:
     return options
 
 
-def _check_path(url: str) -> None:
+def _check_scheme(url: str) -> None:
+    if not url.startswith(SCHEMES):
+        raise BadSetting(f"Redis URL {mask_url(url)}: must begin with redis://, rediss:// or unix://")
+
+
+def _checked_parts(url: str) -> SplitResult:
     parts = urlsplit(url)
     if parts.scheme == "unix":
         if not parts.path:
             raise ValueError("no path of a socket")
     elif parts.path not in ("", "/") and not parts.path[1:].isdigit():
         raise ValueError("what follows the host must be a database number")
+    return parts
 
 
 def _harmless(error: ValueError) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regrow_signals.errors import BadSetting
-from regrow_signals.server_url import connection_options, mask_url
+from regrow_signals.server_url import Address, address_of, check_url, connection_options, mask_url
 
 SECRET = "hunter2"
 
@@ -53,3 +53,35 @@ def test_retries_and_decoding_cannot_come_in_through_the_url() -> None:
     options = connection_options("redis://h/3?protocol=3&decode_responses=true&health_check_interval=5")
     assert options["db"] == 3
     assert options.keys().isdisjoint({"protocol", "decode_responses", "health_check_interval", "retry"})
+
+
+def test_plain_urls_are_read_as_redis_py_reads_them() -> None:
+    urls = [
+        "redis://",
+        "redis://h",
+        "redis://h:1/2",
+        "redis://[::1]:7/3",
+        "redis://us%40er:p%3Aw@h:6380",
+        "redis://:pw@h/0",
+        "unix:///run/a%20b.sock",
+        "unix://:pw@/run/redis.sock",
+        "unix://me:pw@/run/redis.sock",
+    ]
+    for url in urls:
+        address, options = address_of(url), connection_options(url)
+        options.pop("connection_class", None)
+        assert address is not None
+        if address.path:
+            options |= {"host": "localhost"}
+        assert address == Address(**options), url
+
+
+@pytest.mark.parametrize("url", ["rediss://h", "redis://h?db=1", "unix:///s?db=1", "redis://h#x"])
+def test_urls_with_options_or_tls_are_left_to_redis_py(url: str) -> None:
+    assert address_of(url) is None
+
+
+@pytest.mark.parametrize("url", ["redis://h?socket_timeout=long", "redis://h/zero", "unix://"])
+def test_a_url_is_checked_without_a_connection(url: str) -> None:
+    with pytest.raises(BadSetting, match="Redis URL"):
+        check_url(url)
