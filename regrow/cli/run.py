@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,7 @@ def worker_command(session: Session, application: str) -> int:
         namespace=settings.namespace,
         application=application,
         limits=settings.limits,
+        version=importlib.metadata.version("regrow"),
     )
 
 
@@ -87,6 +89,7 @@ def effects_command(session: Session, application: str, executors: int) -> int:
         application=application,
         limits=settings.limits,
         executors=executors,
+        version=importlib.metadata.version("regrow"),
     )
 
 

@@ -229,8 +229,6 @@ class Reign:
                 if change.trees != self.view.trees.get(asked.tree.name, ()):
                     extras.trees = {asked.tree.name: change.trees}
                 extras.replies = [(read.request, json.dumps({"ok": change.said}))]
-                for line in change.said:
-                    log.event(_LOG, "tree", detail=line)
                 extras.definitions = [(asked.tree.name, asked.tree.definition)] if change.event else []
                 self._commit(change.event, extras, adopted=change.adopted)
                 return
