@@ -251,7 +251,8 @@ class EffectWorker(SimpleWorker):
 
     def _throw_away(self, error: Exception) -> None:
         job_id = getattr(error, "job_id", None)
-        log.event(_LOG, "rq_job_refused", level=logging.WARNING, job=job_id, reason=f"{type(error).__name__}: {error}"[:200])
+        reason = f"{type(error).__name__}: {error}"[:200]
+        log.event(_LOG, "rq_job_refused", level=logging.WARNING, job=job_id, reason=reason)
         if isinstance(job_id, str):
             self._redis.delete(DoorbellJob.key_for(job_id))
 
