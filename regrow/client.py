@@ -6,17 +6,18 @@ Ops (``regrow/control.py``).
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from regrow import control
 from regrow.control import TIMEOUT, ChildCounts, ChildInfo, StartedChild
-from regrow.embedded_redis import running
-from regrow.settings import Settings, load_settings
 from regrow_signals import client
 from regrow_signals.durations import Duration
 from regrow_signals.errors import BadSetting
 from regrow_supervisor.spec import Supervisor
 from regrow_workers.child_spec import ChildSpec
+
+if TYPE_CHECKING:
+    from regrow.settings import Settings
 
 __all__ = ["AsyncClient", "Client", "server_url"]
 
@@ -30,7 +31,7 @@ class Client(client.Client):
 
         Raises BadSetting when there is neither, or when a setting is wrong. Connects at first use.
         """
-        settings = load_settings(namespace=namespace)
+        settings = _settings(namespace)
         return cls(server_url(settings), namespace=settings.namespace, limits=settings.limits)
 
     def __enter__(self) -> Self:
@@ -78,7 +79,7 @@ class AsyncClient(client.AsyncClient):
     @classmethod
     def from_env(cls, *, namespace: str | None = None) -> Self:
         """As ``Client.from_env``."""
-        settings = load_settings(namespace=namespace)
+        settings = _settings(namespace)
         return cls(server_url(settings), namespace=settings.namespace, limits=settings.limits)
 
     async def __aenter__(self) -> Self:
@@ -117,10 +118,19 @@ class AsyncClient(client.AsyncClient):
         return await self.connection.run(control.count_children(self.keys, supervisor, timeout=timeout))
 
 
+def _settings(namespace: str | None) -> Settings:
+    # Large: a worker imports regrow and never reads settings.
+    from regrow.settings import load_settings
+
+    return load_settings(namespace=namespace)
+
+
 def server_url(settings: Settings) -> str:
     """``REDIS_URL``, else the embedded server that ``regrow up`` runs for this namespace, else BadSetting."""
     if settings.redis_url:
         return settings.redis_url
+    from regrow.embedded_redis import running  # as below
+
     found = running(settings.state_folder)
     if found is None:
         raise BadSetting(

@@ -6,7 +6,6 @@ cancelled task drops the socket, so that its answer can reach nobody else.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -46,6 +45,8 @@ class AsyncConnection:
         check_url(url)
         self._url = url
         self._link: AsyncLink | None = None
+        import asyncio  # large: who imports regrow and never awaits does without
+
         self._lock = asyncio.Lock()
         self._reader = new_reader()
         self._loaded: set[str] = set()
@@ -159,6 +160,8 @@ class AsyncConnection:
         return link
 
     async def _round_trip(self, link: AsyncLink, batch: Batch, wait: float) -> list[Any]:
+        import asyncio  # as above
+
         found: list[Any] = []
         try:
             async with asyncio.timeout(self.timeout + wait):

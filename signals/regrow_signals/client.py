@@ -5,7 +5,6 @@ Both are thin: each method runs the same call or Op, one on a blocking, one on a
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -86,6 +85,8 @@ class AsyncSentReceipt(Receipt):
 
     async def wait(self, timeout: Duration = 5.0) -> Status:
         """As ``SentReceipt.wait``."""
+        import asyncio  # large: who imports regrow and never awaits does without
+
         client = self._asked()
         for pause in _pauses(to_seconds(timeout, "timeout", zero=True)):
             found = await client.status(self)

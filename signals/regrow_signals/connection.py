@@ -17,10 +17,9 @@ import logging
 import os
 import select
 import socket
-import ssl
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from regrow_signals.calls import Arg, Call, Command, Op
 from regrow_signals.errors import RegrowError, StoreUnavailable
@@ -37,6 +36,9 @@ from regrow_signals.exchange import (
 )
 from regrow_signals.server_url import address_of, check_url, mask_url
 from regrow_signals.socket_link import SocketLink
+
+if TYPE_CHECKING:
+    from ssl import SSLSocket
 
 __all__ = ["Connection", "Interrupted", "mask_url", "wait_for_store"]
 
@@ -223,7 +225,7 @@ class Connection:
 
     def _await_data(self, link: socket.socket, wait: float, interruptible: bool) -> None:
         """Wait for the answer of a command that blocks up to ``wait`` seconds in the server, or for the interrupt."""
-        if isinstance(link, ssl.SSLSocket) and link.pending():
+        if type(link) is not socket.socket and cast("SSLSocket", link).pending():
             return
         watched = self._poll
         if interruptible and self.interrupt_fd is not None:
@@ -238,8 +240,10 @@ class Connection:
 
     def _is_stale(self, link: socket.socket) -> bool:
         """Is there an end of file, or an answer to nothing? Then this socket must not be used."""
-        if not isinstance(link, ssl.SSLSocket):
+        if type(link) is socket.socket:
             return bool(self._poll.poll(0))
+        import ssl  # it is loaded, since this is one of its sockets
+
         link.settimeout(0.0)  # TLS has records of its own (session tickets): only reading tells
         try:
             link.recv(1)
