@@ -1,4 +1,4 @@
-"""``regrow bench``: recovery, throughput and latency, measured on this machine."""
+"""``regrow bench``: recovery, throughput, latency and supervision, measured on this machine."""
 
 from __future__ import annotations
 
@@ -47,9 +47,19 @@ def latency(signals: int, as_json: bool) -> None:
     _show(measure_latency(signals), as_json)
 
 
+@bench_command.command("supervision")
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1, 100))
+@json_option
+def supervision(rounds: int, as_json: bool) -> None:
+    """A decision's time; fifty agents killed at once, a node lost, a watchdog lost: how long until all work again?"""
+    from regrow.bench.supervision import measure_supervision  # starts systems; not needed by other commands
+
+    _show(measure_supervision(rounds), as_json)
+
+
 def _show(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(result)
         return
     for name, value in result.items():
-        click.echo(f"{name:<28} {value}")
+        click.echo(f"{name:<38} {value}")

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
 
 @pytest.fixture(scope="module")
 def system() -> Generator[SupervisedSystem]:
-    with SupervisedSystem.running(nodes=0, REGROW_NODE_TIMEOUT="2", REGROW_HEARTBEAT="0.5") as running:
+    with SupervisedSystem.running(nodes=0, REGROW_NODE_TIMEOUT="3", REGROW_HEARTBEAT="0.5") as running:
         yield running
 
 
@@ -39,7 +39,7 @@ class Site:
         """A node that carries this test's label, once it has joined."""
         labels = ",".join([f"site={self.name}", *more])
         node = self.system.node(
-            REGROW_LABELS=labels, REGROW_NODE_TIMEOUT="2", REGROW_HEARTBEAT="0.5", **settings
+            REGROW_LABELS=labels, REGROW_NODE_TIMEOUT="3", REGROW_HEARTBEAT="0.5", **settings
         )
         self.nodes.append(node)
         pid = f"-{node.process.pid}-"
@@ -55,6 +55,12 @@ class Site:
 
     def homes(self, branch: Watched) -> Counter[str]:
         return Counter(self.system.record(agent)["node"] for agent in branch.agents())
+
+    def on(self, node: str, branch: Watched) -> set[str]:
+        """The agents that live on this node, of which there must be some."""
+        found = {agent for agent in branch.agents() if self.system.record(agent)["node"] == node}
+        assert found, f"{node} has none of {branch.agents()}"
+        return found
 
     def all_run(self, branch: Watched) -> bool:
         running = all(map(self.system.is_running, branch.agents()))
@@ -75,8 +81,7 @@ def test_agents_of_a_killed_node_go_on_elsewhere_uncharged(system: SupervisedSys
     with system.branch(site.branch("abcdef", max_restarts=0)) as branch:
         branch.watch()
         lost = system.node_of(first)
-        moved = {agent for agent in branch.agents() if system.record(agent)["node"] == lost}
-        assert len(moved) == 3
+        moved = site.on(lost, branch)
 
         first.kill()
         wait_until(lambda: lost not in site.homes(branch) and site.all_run(branch), "all run elsewhere", LONG)
@@ -91,8 +96,9 @@ def test_agents_of_a_killed_node_go_on_elsewhere_uncharged(system: SupervisedSys
 def test_a_frozen_node_is_lost_and_begins_anew_when_it_wakes(system: SupervisedSystem, site: Site) -> None:
     first, _ = site.node(), site.node()
     frozen = system.node_of(first)
-    with system.branch(site.branch("ab", max_restarts=0)) as branch:
+    with system.branch(site.branch("abcd", max_restarts=0)) as branch:
         branch.watch()
+        moved = site.on(frozen, branch)
 
         first.send(signal.SIGSTOP)
         wait_until(
@@ -105,7 +111,7 @@ def test_a_frozen_node_is_lost_and_begins_anew_when_it_wakes(system: SupervisedS
             LONG,
         )
 
-        assert len(branch.untouched()) == 1
+        assert branch.untouched() == branch.lives.keys() - moved
         assert site.all_run(branch)
 
 
@@ -116,7 +122,7 @@ def test_drain_moves_the_agents_uncharged_and_the_node_ends(system: SupervisedSy
         leaving, staying = system.node_of(first), system.node_of(second)
         for agent in branch.agents():
             system.client.send(agent, Played(n=1)).wait(LONG)
-        kept = {agent for agent in branch.agents() if system.record(agent)["node"] == staying}
+        kept = site.on(staying, branch)
 
         said = system.command("drain", leaving)
 
