@@ -108,6 +108,10 @@ class Settings(BaseSettings):
         _NODE.check_every,
         description="Every how many transitions a handler is watched for changes to its input; `regrow up`: 1.",
     )
+    guard: Literal["enforce", "warn", "off"] = Field(
+        _NODE.guard,
+        description="What an impure handler (clocks, chance, I/O) meets; `regrow up`: enforce.",
+    )
     max_workers: Count = Field(_NODE.max_workers, description="Most worker processes of a node.")
     labels: Labels = Field(
         default_factory=lambda: dict(_NODE.labels), description="Labels of this node, e.g. zone=a,disk=ssd."
@@ -201,6 +205,7 @@ class Settings(BaseSettings):
             shutdown=self.shutdown,
             read_count=self.batch,
             check_every=self.check_every,
+            guard=self.guard,
             max_workers=self.max_workers,
             labels=dict(self.labels),
             log_format=self.log_format,

@@ -225,7 +225,11 @@ def run_up(application: str, settings: Settings) -> int:
     """``regrow up``: until SIGINT, SIGTERM or SIGHUP; a second one kills. Returns the exit code."""
     printer = _Printer(SERVICES)
     # Run by hand, while an application is written: every handler is watched, where a service takes samples.
-    watched = {} if "check_every" in settings.model_fields_set else {variable_of("check_every"): "1"}
+    watched = {
+        variable_of(name): strictly
+        for name, strictly in {"check_every": "1", "guard": "enforce"}.items()
+        if name not in settings.model_fields_set
+    }
     stack = Stack(application, settings=settings, output=printer, environment=watched)
     asked = threading.Event()
 

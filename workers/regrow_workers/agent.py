@@ -27,6 +27,7 @@ from regrow_workers.context import Context
 from regrow_workers.definition import Definition, OnError, define
 from regrow_workers.delivery import Delivery
 from regrow_workers.directives import Directive
+from regrow_workers.purity import GuardMode
 from regrow_workers.state import State, encode_state, parse_state
 from regrow_workers.validation import first_problem
 
@@ -40,7 +41,9 @@ class Agent(Generic[S]):
 
     ``name`` is what Redis knows the type by; after a rename the old one goes into ``aliases``. ``on_error`` says what
     an exception in a handler does: ``"crash"`` ends the incarnation, its supervisor decides; ``"dead_letter"`` spares
-    the restart. ``abstract=True`` makes a base of handlers that is no type of its own.
+    the restart. ``guard`` is what happens where a handler is found impure: ``"enforce"`` refuses the call, ``"warn"``
+    logs it, ``"off"`` does not look; unset, ``REGROW_GUARD`` decides. ``abstract=True`` makes a base of handlers that
+    is no type of its own.
     """
 
     definition: ClassVar[Definition]
@@ -52,13 +55,15 @@ class Agent(Generic[S]):
         name: str | None = None,
         aliases: Iterable[str] = (),
         on_error: OnError | None = None,
+        guard: GuardMode | None = None,
         abstract: bool = False,
         **unknown: Any,
     ) -> None:
         super().__init_subclass__()
         if unknown:
             raise BadDefinition(
-                f"{cls.__name__}: unknown keyword {next(iter(unknown))!r}; there are name, aliases, on_error, abstract"
+                f"{cls.__name__}: unknown keyword {next(iter(unknown))!r}; there are name, aliases, on_error, guard, "
+                "abstract"
             )
         state_type = _state_type(cls)
         if name is None:
@@ -79,6 +84,7 @@ class Agent(Generic[S]):
             name=name,
             aliases=aliases if isinstance(aliases, str) else tuple(aliases),
             on_error=on_error or (inherited.on_error if inherited else "crash"),
+            guard=guard or (inherited.guard if inherited else None),
             names=_names_at(inspect.currentframe()),
         )
 
@@ -94,7 +100,7 @@ class Agent(Generic[S]):
         """The transition, without Redis or a process: ``(new state, directives)``.
 
         Raises ``Unhandled``, ``Reject``, ``BadPayload``, whatever the handler raises, and ``ImpureHandler`` where it
-        returned no step or changed what it was given.
+        returned no step, changed what it was given, or did what no transition may (clocks, chance, I/O).
         """
         definition = cls.defined()
         if type(cast("object", state)) is not definition.state_type:
@@ -111,7 +117,7 @@ class Agent(Generic[S]):
         except ValidationError as error:
             raise BadPayload(f"{handler.payload_name}: {first_problem(error)}") from None
         before = encode_state(state)
-        new, directives = transition.handle(definition, handler, state, argument, delivery)
+        new, directives = transition.handle(definition, handler, state, argument, delivery, mode="enforce")
         transition.refuse_changed(handler, state, before)
         if new is not None:
             encode_state(new)

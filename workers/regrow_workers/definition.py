@@ -12,6 +12,7 @@ from regrow_signals.errors import BadDefinition, BadInput
 from regrow_signals.ids import check_id
 from regrow_signals.routing import RouteTable
 from regrow_workers.handler_checks import Handler, handlers_of
+from regrow_workers.purity import GuardMode
 from regrow_workers.state import State
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Definition:
     routes: RouteTable[Handler]
     instance: Agent[Any]
     code: str
+    guard: GuardMode | None = None
+    """Of this type's handlers; None: as the process says."""
 
 
 def define(
@@ -47,6 +50,7 @@ def define(
     aliases: object,
     on_error: object,
     names: Mapping[str, Any],
+    guard: object = None,
 ) -> Definition:
     """The definition of a class, or ``BadDefinition`` with what is wrong and how to mend it."""
     checked_name = _checked_name(cls, "name", name)
@@ -61,6 +65,8 @@ def define(
         raise BadDefinition(f"{cls.__name__}: name and aliases hold one name twice")
     if on_error not in get_args(OnError):
         raise BadDefinition(f'{cls.__name__}: on_error={on_error!r} must be "crash" or "dead_letter"')
+    if guard is not None and guard not in get_args(GuardMode):
+        raise BadDefinition(f'{cls.__name__}: guard={guard!r} must be "enforce", "warn" or "off"')
     if cls.__init__ is not object.__init__ or cls.__new__ is not object.__new__:
         raise BadDefinition(f"{cls.__name__} defines __init__ or __new__; {_NOTHING}")
     handlers = tuple(sorted(handlers_of(cls, state_type, names), key=lambda handler: handler.pattern))
@@ -74,6 +80,7 @@ def define(
         routes=RouteTable((handler.pattern, handler) for handler in handlers),
         instance=object.__new__(cls),
         code=_code_digest(handlers, state_type),
+        guard=cast("GuardMode | None", guard),
     )
 
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from regrow_signals.errors import BadSetting
+from regrow_workers.purity import GuardMode
 
 __all__ = ["FAIL_STEPS", "NodeSettings"]
 
@@ -32,6 +33,8 @@ class NodeSettings:
     read_block: float = 1.0
     check_every: int = 100
     """Every n-th transition it is checked that the handler did not change its input; 1: always, 0: never."""
+    guard: GuardMode = "warn"
+    """What happens where a handler is found impure; an agent type's own ``guard`` comes first."""
     max_workers: int = 4096
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     log_format: Literal["text", "json"] = "text"

@@ -24,6 +24,7 @@ from regrow_workers.outcomes import (
     UnhandledType,
     Unstorable,
 )
+from regrow_workers.purity import GuardMode, guard, guarded
 from regrow_workers.state import State, changed_fields, encode_state
 from regrow_workers.step import normal_step
 from regrow_workers.tracebacks import exception_line, exception_trace
@@ -100,13 +101,27 @@ def argument_of(handler: Handler, delivery: Delivery) -> object:
 
 
 def handle(
-    definition: Definition, handler: Handler, state: State, argument: object, delivery: Delivery
+    definition: Definition,
+    handler: Handler,
+    state: State,
+    argument: object,
+    delivery: Delivery,
+    *,
+    mode: GuardMode | None = None,
 ) -> tuple[State | None, Sequence[Directive]]:
-    """Call the handler; raises what it raises, and ``ImpureHandler`` where it returned no ``Step``."""
+    """Call the handler; raises what it raises, and ``ImpureHandler`` where it returned no ``Step``.
+
+    ``mode`` of the guard, None: the process's; the agent type's own comes first.
+    """
+    arguments: tuple[object, ...] = (definition.instance, state, argument)
     if handler.takes_context:
-        returned: Any = handler.function(definition.instance, state, argument, delivery.context())
-    else:
-        returned = handler.function(definition.instance, state, argument)
+        arguments = (*arguments, delivery.context())
+    mode = definition.guard or mode or guard.mode
+    returned: Any = (
+        handler.function(*arguments)
+        if mode == "off"
+        else guarded(handler.function, arguments, handler.shown, mode)
+    )
     if returned.__class__ is definition.state_type:
         return returned, ()
     return normal_step(definition.state_type, returned, handler.shown)

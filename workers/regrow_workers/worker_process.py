@@ -24,6 +24,7 @@ from regrow_signals.limits import Limits
 from regrow_workers import log
 from regrow_workers.application import Application, load
 from regrow_workers.os_signals import die_with_parent, reset_for_child
+from regrow_workers.purity import guard
 from regrow_workers.reasons import WorkerExit
 from regrow_workers.rehearsal import rehearse
 from regrow_workers.settings import NodeSettings
@@ -165,6 +166,7 @@ def _live(
     order: Mapping[str, str] = message["order"]
     for hook in application.on_worker_start:
         hook()
+    guard.set_mode(config.settings.guard)
     slot.note(Phase.STORING)
     if config.kind == "effects":
         # By name, not imported above: agents' workers need no RQ.
