@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,9 @@ __all__ = ["SpawnerProcess"]
 BOOT = "import sys; sys.path[:] = sys.argv[4:]; from regrow_workers.spawner import main; sys.exit(main(sys.argv[1:4]))"
 """The child finds modules where its parent did, however that was told (a script's folder, a test's setting)."""
 
+FOR_THE_NODE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""A terminal and a launcher send these to the whole group; the spawner leaves them to the node."""
+
 
 class SpawnerProcess:
     """Start one from the node's main thread only: its parent-death signal fires when the forking *thread* ends."""
@@ -26,15 +30,20 @@ class SpawnerProcess:
         self.ready = False
         self.heard_at: float | None = None
         self._reaped: int | None = None
-        with theirs:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable, "-c", BOOT,
-                    str(theirs.fileno()), str(self.slots.fd), str(os.getpid()), *sys.path,
-                ],
-                stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), self.slots.fd),
-            )  # fmt: skip
+        # Inherited: a child that has only begun could not ignore them yet, and would die of a Ctrl-C with a traceback.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, FOR_THE_NODE)
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [
+                        sys.executable, "-c", BOOT,
+                        str(theirs.fileno()), str(self.slots.fd), str(os.getpid()), *sys.path,
+                    ],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(), self.slots.fd),
+                )  # fmt: skip
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         # By the link, not by argv or environment: the URL may hold a password, and those can be read by others.
         self.say({"do": "configure", **configuration})
 
