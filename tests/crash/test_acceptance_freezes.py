@@ -106,7 +106,11 @@ def test_a_node_frozen_for_two_seconds_loses_nothing_and_moves_nothing(system: W
     first = system.node()
     pids = system.wait_running("a", "b")
     second_node(system)
+    node = system.agent("a")["node"]
+    beat = system.raw.zscore(system.keys.nodes, node)
 
+    # Just after a beat: with a heartbeat of 1 s before it, the node would be silent for its whole timeout of 3 s.
+    wait_until(lambda: system.raw.zscore(system.keys.nodes, node) != beat, "the node beats", LONG)
     freeze(system.family(first))
     thaw_at = time.monotonic() + 2
     system.send("a", *numbers_up_to(50))

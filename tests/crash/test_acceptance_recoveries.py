@@ -15,6 +15,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.conftest import PrivateServer, wait_until
+from tests.crash.marked_processes import workers_of_nodes
 from tests.crash.whole_system import LONG, WholeSystem, numbers_up_to
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(150)]
@@ -109,6 +110,22 @@ def test_after_a_killed_node_another_takes_its_agents_over(system: WholeSystem) 
     assert {int(pid) for pid in system.pids().values()} <= set(system.family(other))
     assert {each["reason"] for each in system.events("exited")} == {"node_lost"}
     system.assert_clean(dict.fromkeys(AGENTS, 100))
+
+
+def test_a_node_killed_while_its_workers_start_leaves_none_of_them(system: WholeSystem) -> None:
+    """The instant in which a child is forked and has not yet asked the kernel to die with its parent."""
+    system.watchdog()
+    for _ in range(3):
+        node = system.node()
+        wait_until(lambda node=node: len(system.family(node)) > 2, "a worker is forked", LONG)  # type: ignore[misc]
+        node.kill()
+        wait_until(lambda: not workers_of_nodes(system.processes()), "its workers are gone", LONG)
+        system.services.remove(node)
+
+    system.node()
+    feed(system, 1, 50)
+
+    system.assert_clean(dict.fromkeys(AGENTS, 50))
 
 
 def test_after_a_killed_watchdog_the_standby_mends_what_died_meanwhile(system: WholeSystem) -> None:
