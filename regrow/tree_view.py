@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
@@ -14,9 +14,18 @@ from regrow_signals.keys import Keys
 from regrow_supervisor.codec import from_fields
 from regrow_supervisor.states import ChildState, SupervisorState
 
-__all__ = ["Branch", "Leaf", "TreeView", "read_tree"]
+__all__ = ["Branch", "Budget", "Leaf", "TreeView", "read_tree"]
 
 _FIELDS = ("type", "status", "incarnation", "started_ms", "restarts", "exit_reason", "node", "pid", "version")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Restarts that count now, of how many in which period; of a supervisor, or of a child counted by itself."""
+
+    used: int
+    max_restarts: int
+    max_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +45,34 @@ class Leaf:
     backlog: int
     dead: int
     held: bool
+    waiting_for: str = ""
+    """Why it has no process though it is wanted."""
+
+    due_ms: int = 0
+    """When its backoff ends; 0: none."""
+
+    budget: Budget | None = None
+    """Its own, if it is counted by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One supervisor."""
+    """One supervisor. ``reason`` is why its last life ended; ``unreadable`` why its record cannot be shown."""
 
     path: str
     name: str
-    strategy: str
-    status: str
-    reason: str
-    held: bool
-    restarts_used: int
-    max_restarts: int
-    max_seconds: float
+    strategy: str = "?"
+    status: str = "unknown"
+    incarnation: int = 0
+    started_ms: int = 0
+    restarts: int = 0
+    reason: str = ""
+    held: bool = False
+    due_ms: int = 0
+    """When the root's pause ends; 0: none."""
+
+    budget: Budget | None = None
+    unreadable: str = ""
     children: list[Branch | Leaf] = field(default_factory=list["Branch | Leaf"])
 
 
@@ -78,26 +100,33 @@ def read_tree(connection: Connection, keys: Keys) -> TreeView:
     )
     nodes = connection.pipeline([views.node_record(keys, node) for node in node_ids])
     records = connection.pipeline([views.supervisor_record(keys, path) for path in paths])
-    states = dict(_readable(paths, records))
+    states, unreadable = _read_records(paths, records)
     agents = [
         child.id for state in states.values() for child in state.children.values() if not child.is_supervisor
     ]
-    leaves = _agents(connection, keys, agents)
-    roots = [_branch(states, leaves, path, now_ms) for path in states if not states[path].parent]
-    listed = [{"id": node, **record} for node, record in zip(node_ids, nodes, strict=True)]
+    look = _Look(now_ms, states, unreadable, _agents(connection, keys, agents))
+    roots = [look.branch(path, None) for path in states if not states[path].parent]
+    roots += [look.branch(path, None) for path in unreadable if path.rpartition("/")[0] not in states]
+    listed = [
+        {"id": node, **(record if isinstance(record, dict) else {"status": "unreadable"})}
+        for node, record in zip(node_ids, nodes, strict=True)
+    ]
     return TreeView(now_ms, bool(token), listed, roots)
 
 
-def _readable(paths: list[str], records: list[Any]) -> list[tuple[str, SupervisorState]]:
-    found: list[tuple[str, SupervisorState]] = []
+def _read_records(paths: list[str], records: list[Any]) -> tuple[dict[str, SupervisorState], dict[str, str]]:
+    """What can be read, and why the rest cannot."""
+    found: dict[str, SupervisorState] = {}
+    unreadable: dict[str, str] = {}
     for path, record in zip(paths, records, strict=True):
-        if isinstance(record, Exception) or not record:
-            continue
         try:
-            found.append((path, from_fields(record)))
-        except CorruptKey:
-            continue  # `regrow doctor` names it; the others are shown
-    return found
+            if isinstance(record, Exception):
+                raise record
+            if record:
+                found[path] = from_fields(record)
+        except CorruptKey as error:
+            unreadable[path] = str(error)
+    return found, unreadable
 
 
 def _agents(
@@ -116,55 +145,76 @@ def _agents(
     }
 
 
-def _branch(
-    states: Mapping[str, SupervisorState],
-    agents: Mapping[str, tuple[dict[str, str], int, int]],
-    path: str,
-    now_ms: int,
-) -> Branch:
-    state = states[path]
-    period = int(state.definition["max_seconds"])
-    window_start = now_ms // 1000 - period
-    children: list[Branch | Leaf] = []
-    for child in state.children.values():
-        nested = f"{path}/{child.id}"
-        if child.is_supervisor and nested in states:
-            children.append(_branch(states, agents, nested, now_ms))
-        elif not child.is_supervisor:
-            children.append(_leaf(child, *agents[child.id]))
-    return Branch(
-        path=path,
-        name=path.rpartition("/")[2],
-        strategy=str(state.definition["strategy"]),
-        status=state.status,
-        reason=state.reason,
-        held=state.held,
-        restarts_used=sum(1 for at in state.stamps if at >= window_start),
-        max_restarts=int(state.definition["max_restarts"]),
-        max_seconds=period,
-        children=children,
-    )
+class _Look:
+    """All that was read; makes branches and leaves of it."""
 
+    def __init__(
+        self,
+        now_ms: int,
+        states: Mapping[str, SupervisorState],
+        unreadable: Mapping[str, str],
+        agents: Mapping[str, tuple[dict[str, str], int, int]],
+    ) -> None:
+        self._now_ms = now_ms
+        self._states = states
+        self._unreadable = unreadable
+        self._agents = agents
 
-def _leaf(child: ChildState, record: dict[str, str], backlog: int, dead: int) -> Leaf:
-    status = record.get("status", "")
-    return Leaf(
-        id=child.id,
-        type=record.get("type", "?"),
-        status="held"
-        if child.held and not child.alive
-        else (status if child.alive and status else child.status),
-        incarnation=child.incarnation,
-        started_ms=_number(record.get("started_ms")),
-        restarts=_number(record.get("restarts")),
-        reason=child.reason or record.get("exit_reason", ""),
-        node=record.get("node", ""),
-        pid=_number(record.get("pid")),
-        version=_number(record.get("version")),
-        backlog=backlog,
-        dead=dead,
-        held=child.held,
-    )
+    def branch(self, path: str, child: ChildState | None) -> Branch:
+        """``child`` is what the parent's record says of it."""
+        name = path.rpartition("/")[2]
+        state = self._states.get(path)
+        if state is None:
+            why = self._unreadable.get(path, "there is no record of it")
+            return Branch(path, name, unreadable=why, held=child is not None and child.held)
+        return Branch(
+            path=path,
+            name=name,
+            strategy=str(state.definition["strategy"]),
+            status=state.status,
+            incarnation=state.incarnation,
+            started_ms=state.started_ms if state.alive else 0,
+            restarts=0 if child is None else child.restarts,
+            reason=state.reason if child is None else child.reason,
+            held=state.held if child is None else child.held,
+            due_ms=state.due_ms,
+            budget=self._budget(state.stamps, state.definition),
+            children=[
+                self.branch(f"{path}/{each.id}", each) if each.is_supervisor else self._leaf(each)
+                for each in state.children.values()
+            ],
+        )
+
+    def _leaf(self, child: ChildState) -> Leaf:
+        record, backlog, dead = self._agents[child.id]
+        status = record.get("status", "")
+        limit = child.spec.get("limit")
+        waits = child.status == "waiting"
+        return Leaf(
+            id=child.id,
+            type=record.get("type", "?"),
+            status="held"
+            if child.held and not child.alive
+            else (status if child.alive and status else child.status),
+            incarnation=child.incarnation,
+            started_ms=_number(record.get("started_ms")),
+            restarts=_number(record.get("restarts")),
+            reason=record.get("exit_reason", "") if waits else child.reason or record.get("exit_reason", ""),
+            node=record.get("node", ""),
+            pid=_number(record.get("pid")),
+            version=_number(record.get("version")),
+            backlog=backlog,
+            dead=dead,
+            held=child.held,
+            waiting_for=child.reason.removeprefix("waiting: ") if waits else "",
+            due_ms=child.due_ms,
+            budget=None if limit is None else self._budget(child.stamps, limit),
+        )
+
+    def _budget(self, stamps: Sequence[int], limits: Mapping[str, Any]) -> Budget:
+        period = int(limits["max_seconds"])
+        since = self._now_ms // 1000 - period
+        return Budget(sum(1 for at in stamps if at >= since), int(limits["max_restarts"]), period)
 
 
 def _number(text: str | None) -> int:

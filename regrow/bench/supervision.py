@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from regrow.child_environment import child_environment
 from regrow.embedded_redis import EmbeddedRedis
 from regrow.settings import load_settings
 from regrow_signals import views
+from regrow_signals.calls import Command
 from regrow_signals.client import Client, Message
 from regrow_signals.connection import Connection
 from regrow_supervisor.decide import decide
@@ -104,7 +105,8 @@ class _Fleet:
         self.keys = self.client.keys
         self.watcher = Connection.open(url, name="regrow-bench")
         self.processes: list[subprocess.Popen[bytes]] = []
-        self._log = (folder / "services.log").open("ab")
+        self._path = folder / "services.log"
+        self._log = self._path.open("ab")
 
     def start(self, name: str) -> subprocess.Popen[bytes]:
         """A service; for a node, once it has joined."""
@@ -131,11 +133,11 @@ class _Fleet:
         return self.watcher.pipeline(views.agent_records(self.keys, list(AGENTS), *fields))
 
     def wait_all_run(self) -> None:
-        until(
-            lambda: all(record["status"] == "running" for record in self.records("status")),
-            "all agents run",
-            START_SECONDS,
-        )
+        def all_run() -> bool:
+            self.check()
+            return all(record["status"] == "running" for record in self.records("status"))
+
+        until(all_run, "all agents run", START_SECONDS)
 
     def feed(self, agents: Sequence[str]) -> None:
         """One signal for each."""
@@ -143,10 +145,35 @@ class _Fleet:
             if isinstance(result, Exception):
                 raise result
 
-    def wait_committed(self, agents: Sequence[str]) -> None:
-        """Until none of them has anything left to do."""
+    def incarnations(self) -> dict[str, int]:
+        found = self.records("incarnation")
+        return {agent: int(record["incarnation"]) for agent, record in zip(AGENTS, found, strict=True)}
+
+    def heal(self, agents: Sequence[str], before: Mapping[str, int]) -> None:
+        """Feed them, and wait until each has a new life that runs and has nothing left to do.
+
+        A worker whose node was killed may live on for some milliseconds, and commit: that is not healed.
+        """
+        self.feed(agents)
         lengths = [views.mailbox_length(self.keys, agent) for agent in agents]
-        until(lambda: not any(self.watcher.pipeline(lengths)), "all signals are committed", HEAL_SECONDS)
+        records = views.agent_records(self.keys, list(agents), "status", "incarnation")
+
+        def healed() -> bool:
+            answers = self.watcher.pipeline([*records, *lengths])
+            lives, waiting = answers[: len(agents)], answers[len(agents) :]
+            return not any(waiting) and all(
+                life["status"] == "running" and int(life["incarnation"]) > before[agent]
+                for agent, life in zip(agents, lives, strict=True)
+            )
+
+        until(healed, "all have a new life and have committed their signal", HEAL_SECONDS)
+
+    def check(self) -> None:
+        """``BenchError`` with the last lines of the log when a service has ended that nobody killed."""
+        for process in self.processes:
+            if process.poll() is not None:
+                last = self._path.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
+                raise BenchError(f"a service ended with code {process.returncode}: {' | '.join(last)}")
 
     def close(self) -> None:
         for process in self.processes:
@@ -179,12 +206,12 @@ def _running() -> Generator[_Fleet]:
 
 def _killed_at_once(fleet: _Fleet) -> float:
     fleet.wait_all_run()
+    before = fleet.incarnations()
     pids = [int(record["pid"]) for record in fleet.records("pid")]
     began = time.perf_counter()
     for pid in pids:
         kill_worker(pid, signal.SIGKILL)
-    fleet.feed(AGENTS)
-    fleet.wait_committed(AGENTS)
+    fleet.heal(AGENTS, before)
     return time.perf_counter() - began
 
 
@@ -196,10 +223,10 @@ def _node_lost(fleet: _Fleet) -> float:
     node = fleet.node_of(doomed)
     if any(record["node"] != node for record in fleet.records("node")):
         raise BenchError("not all agents are on the node that is to be lost")
+    before = fleet.incarnations()
     began = time.perf_counter()
     doomed.kill()
-    fleet.feed(AGENTS)
-    fleet.wait_committed(AGENTS)
+    fleet.heal(AGENTS, before)
     elapsed = time.perf_counter() - began
     doomed.wait()
     fleet.processes.remove(doomed)
@@ -213,20 +240,17 @@ def _watchdog_lost(fleet: _Fleet) -> float:
     fleet.processes.remove(standby)
     fleet.processes.insert(0, standby)
     until(lambda: _connected(fleet, 2), "the standby stands by", START_SECONDS)
-    victim = AGENTS[0]
+    victim, before = AGENTS[0], fleet.incarnations()
     pid = int(fleet.records("pid")[0]["pid"])
     began = time.perf_counter()
     leader.kill()
     kill_worker(pid, signal.SIGKILL)
-    fleet.feed([victim])
-    fleet.wait_committed([victim])
+    fleet.heal([victim], before)
     elapsed = time.perf_counter() - began
     leader.wait()
     return elapsed
 
 
 def _connected(fleet: _Fleet, watchdogs: int) -> bool:
-    from regrow_signals.calls import Command  # only here
-
     listed = fleet.watcher.command(Command(("CLIENT", "LIST"), str))
     return listed.count("name=regrow:watchdog ") == watchdogs

@@ -9,7 +9,7 @@ import click
 
 from regrow.cli.output import ago, json_option, parse_json, print_json, stamp
 from regrow.cli.session import Session
-from regrow.tree_view import Branch, Leaf, read_tree
+from regrow.tree_view import Branch, Budget, Leaf, read_tree
 from regrow_signals import views
 from regrow_signals.errors import NoSuchAgent
 
@@ -75,7 +75,7 @@ def tree_command(session: Session, as_json: bool) -> None:
     for node in view.nodes:
         click.echo(
             f"  node {node['id']}  {node.get('kind', '?')} on {node.get('host', '?')} pid {node.get('pid', '?')}  "
-            f"{node.get('status', '?')}"
+            f"{node.get('status', '?')}{_labels(node.get('labels'))}"
         )
     if not view.roots:
         click.echo("no tree is stored yet: start `regrow up APP:TREE` or a watchdog")
@@ -83,12 +83,13 @@ def tree_command(session: Session, as_json: bool) -> None:
         _draw(root, "", "", view.now_ms)
 
 
+def _labels(text: str | None) -> str:
+    labels = parse_json(text)
+    return "  " + ",".join(f"{name}={value}" for name, value in labels.items()) if labels else ""
+
+
 def _draw(branch: Branch, first: str, rest: str, now_ms: int) -> None:
-    held = "  on hold" if branch.held else ""
-    click.echo(
-        f"{first}{branch.name}  {branch.strategy}  {branch.status}{held}  "
-        f"restarts {branch.restarts_used}/{branch.max_restarts} in {branch.max_seconds:g} s"
-    )
+    click.echo(first + _trunk(branch, now_ms))
     for place, child in enumerate(branch.children):
         last = place == len(branch.children) - 1
         head, tail = ("└─ ", "   ") if last else ("├─ ", "│  ")
@@ -98,19 +99,48 @@ def _draw(branch: Branch, first: str, rest: str, now_ms: int) -> None:
             click.echo(rest + head + _leaf(child, now_ms))
 
 
+def _trunk(branch: Branch, now_ms: int) -> str:
+    if branch.unreadable:
+        return f"{branch.name}  cannot be read: {branch.unreadable}"
+    parts = [branch.name, branch.strategy, branch.status]
+    if branch.incarnation > 1:
+        parts.append(f"incarnation {branch.incarnation}")
+    if branch.started_ms:
+        parts.append(f"up {ago(branch.started_ms, now_ms)}")
+    parts.append(_budget(branch.budget))
+    if branch.reason:
+        parts.append(f"last end: {branch.reason}")
+    parts += _intents(branch.due_ms, now_ms, held=branch.held)
+    return "  ".join(part for part in parts if part)
+
+
 def _leaf(leaf: Leaf, now_ms: int) -> str:
     parts = [leaf.id, leaf.type, leaf.status, f"incarnation {leaf.incarnation}"]
     if leaf.status in ("running", "blocked"):
         parts.append(f"up {ago(leaf.started_ms, now_ms)}")
     parts.append(f"restarts {leaf.restarts}")
+    if leaf.budget is not None:
+        parts.append(f"its own {_budget(leaf.budget)}")
     if leaf.reason:
         parts.append(f"last end: {leaf.reason}")
     parts.append(f"{leaf.backlog} waiting")
     if leaf.dead:
         parts.append(f"{leaf.dead} dead")
-    if leaf.held:
-        parts.append("on hold")
+    if leaf.waiting_for:
+        parts.append(leaf.waiting_for)
+    parts += _intents(leaf.due_ms, now_ms, held=leaf.held)
     return "  ".join(parts)
+
+
+def _budget(budget: Budget | None) -> str:
+    if budget is None:
+        return ""
+    return f"budget {budget.used} of {budget.max_restarts} in {budget.max_seconds:g} s used"
+
+
+def _intents(due_ms: int, now_ms: int, *, held: bool) -> list[str]:
+    found = [f"starts in {max(0, due_ms - now_ms) / 1000:.1f} s"] if due_ms else []
+    return [*found, "on hold"] if held else found
 
 
 @click.command("events")
