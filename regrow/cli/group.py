@@ -65,3 +65,4 @@ class LazyGroup(click.Group):
 def cli(ctx: click.Context, namespace: str | None, redis_url: str | None) -> None:
     """Long-lived agents that grow back: state, mailboxes and an OTP supervision tree in Redis."""
     ctx.obj = Session(namespace=namespace, redis_url=redis_url)
+    ctx.call_on_close(ctx.obj.close)

@@ -54,3 +54,9 @@ class Session:
     def client(self) -> Client:
         """A client of this command's own."""
         return Client(self.url, namespace=self.settings.namespace, limits=self.settings.limits)
+
+    def close(self) -> None:
+        """Drop what was opened."""
+        for opened in ("connection", "client"):
+            if opened in self.__dict__:  # a cached property that was asked for
+                self.__dict__[opened].close()
