@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from regrow_signals.answers import answer, cut, entry_id, nothing
 from regrow_signals.calls import Call
 from regrow_signals.commits import (
+    COMMIT,
     Append,
     Commit,
     CommitReply,
@@ -28,6 +29,11 @@ from regrow_signals.limits import Limits
 from regrow_signals.scripts import declare
 
 __all__ = [
+    "CLAIM",
+    "COMMIT",
+    "RELEASE",
+    "RELOAD",
+    "TRYING",
     "Owner",
     "Loaded",
     "claim",

@@ -18,6 +18,7 @@ from regrow_signals.replies import raw
 from regrow_signals.scripts import declare
 
 __all__ = [
+    "COMMIT",
     "Owner",
     "EmitAppend",
     "EffectAppend",

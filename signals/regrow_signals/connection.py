@@ -34,7 +34,7 @@ from regrow_signals.exchange import (
     new_reader,
     stream_command,
 )
-from regrow_signals.server_url import address_of, check_url, mask_url
+from regrow_signals.server_url import Address, checked_address, mask_url
 from regrow_signals.socket_link import SocketLink
 
 if TYPE_CHECKING:
@@ -61,15 +61,22 @@ class Connection:
     """
 
     def __init__(
-        self, url: str, *, name: str = "", timeout: float = 5.0, interrupt_fd: int | None = None
+        self,
+        url: str,
+        *,
+        name: str = "",
+        timeout: float = 5.0,
+        interrupt_fd: int | None = None,
+        scripts: Sequence[str] = (),
     ) -> None:
         self.where: Final = mask_url(url)
         self.timeout: Final = timeout
         self.interrupt_fd = interrupt_fd
         self.generation = 0
         self._name = name
-        check_url(url)
         self._url = url
+        self._address = checked_address(url)
+        self._scripts = tuple(scripts)
         self._link: _Link | None = None
         self._socket: socket.socket | None = None
         self._poll = select.poll()
@@ -80,10 +87,19 @@ class Connection:
 
     @classmethod
     def open(
-        cls, url: str, *, name: str = "", timeout: float = 5.0, interrupt_fd: int | None = None
+        cls,
+        url: str,
+        *,
+        name: str = "",
+        timeout: float = 5.0,
+        interrupt_fd: int | None = None,
+        scripts: Sequence[str] = (),
     ) -> Connection:
-        """A connection to ``url`` (redis://, rediss://, unix://); nothing is sent before its first use."""
-        return cls(url, name=name, timeout=timeout, interrupt_fd=interrupt_fd)
+        """A connection to ``url`` (redis://, rediss://, unix://); nothing is sent before its first use.
+
+        ``scripts``: the server is believed to have them; they are sent only when it says that it has not.
+        """
+        return cls(url, name=name, timeout=timeout, interrupt_fd=interrupt_fd, scripts=scripts)
 
     def __enter__(self) -> Connection:
         return self
@@ -179,13 +195,13 @@ class Connection:
             if self._pid == os.getpid():
                 return
             self.close()  # the socket is the parent's: this closes our descriptor of it only
-        link = _new_link(self._url, self.timeout, self.where)
+        link = _new_link(self._address, self._url, self.timeout, self.where)
         link.connect()
         self._link, self._socket, self._pid = link, link.raw_socket(), os.getpid()
         self._poll = select.poll()
         self._poll.register(self._socket.fileno(), select.POLLIN)
         self._reader = new_reader()
-        self._loaded = set()
+        self._loaded = set(self._scripts)
         self._prelude = [("CLIENT", "SETNAME", self._name)] if self._name else []
         self.generation += 1
 
@@ -326,8 +342,7 @@ class _Link(Protocol):
     def raw_socket(self) -> socket.socket: ...
 
 
-def _new_link(url: str, timeout: float, where: str) -> _Link:
-    address = address_of(url)
+def _new_link(address: Address | None, url: str, timeout: float, where: str) -> _Link:
     if address is not None:
         return SocketLink(address, timeout, where)
     from regrow_signals.redis_py_links import RedisPyLink  # slow and large: most URLs do without

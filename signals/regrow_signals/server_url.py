@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from regrow_signals.errors import BadSetting
 
-__all__ = ["Address", "address_of", "check_url", "connection_options", "mask_url"]
+__all__ = ["Address", "address_of", "check_url", "checked_address", "connection_options", "mask_url"]
 
 SCHEMES: Final = ("redis://", "rediss://", "unix://")
 _SECRET_OPTION = re.compile(r"((?:^|[?&])[^=&]*(?:password|username)[^=&]*=)[^&#]*", re.IGNORECASE)
@@ -48,8 +48,15 @@ class Address:
 
 def check_url(url: str) -> None:
     """``BadSetting`` for what is no URL of a Redis server."""
-    if address_of(url) is None:
+    checked_address(url)
+
+
+def checked_address(url: str) -> Address | None:
+    """As ``address_of``; a URL that is left to redis-py is checked, too."""
+    address = address_of(url)
+    if address is None:
         connection_options(url)
+    return address
 
 
 def address_of(url: str) -> Address | None:

@@ -17,6 +17,7 @@ from regrow_signals.errors import RegrowError
 from regrow_signals.exchange import Entries, exchange, stream_command
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
+from regrow_signals.scripts import load
 from regrow_signals.signal import Payload, Signal
 from regrow_workers import batch
 from regrow_workers.agent import Agent
@@ -31,6 +32,10 @@ ROUNDS = 16
 """Python 3.11 specialises what ran eight times."""
 
 CONNECT_SECONDS = 0.5
+
+SCRIPTS = (agents.CLAIM, agents.TRYING, agents.COMMIT, agents.RELEASE, agents.RELOAD)
+"""Those of every worker: given to the server here, so that no worker has to."""
+
 AGENT = "rehearsal"
 
 
@@ -67,6 +72,8 @@ def rehearse(url: str, keys: Keys, limits: Limits, application: Application) -> 
         for _ in range(ROUNDS):
             with Connection.open(url, name=AGENT, timeout=CONNECT_SECONDS) as connection:
                 connection.read_stream(keys.mailbox(AGENT), "0-0", count=1)
+        with Connection.open(url, name=AGENT, timeout=CONNECT_SECONDS) as connection:
+            connection.pipeline([Command(("SCRIPT", "LOAD", load(name).source), str) for name in SCRIPTS])
     except RegrowError:
         return
 

@@ -65,9 +65,8 @@ class Worker:
         keys: Keys,
         limits: Limits,
         settings: NodeSettings,
-        slot: Slot,
-        stop: StopRequest,
     ) -> None:
+        """Nothing here is the process's own: it is made before the fork, where nothing has to be copied for it."""
         agent, incarnation = order["agent"], int(order["incarnation"])
         self._owner = Owner(agent, incarnation, secrets.token_hex(16), node)
         self._agent_type = agent_type
@@ -76,18 +75,21 @@ class Worker:
         self._mailbox = keys.mailbox(agent)
         self._limits = limits
         self._settings = settings
-        self._slot = slot
-        self._stop = stop
         self._fail = FailPoints(settings.fail_points, incarnation)
-        # Called before every handler: nothing stands between it and the slot but in a crash test.
-        self._before: Callable[[str], None] = self._begin_and_fail if settings.fail_points else slot.begin
         self._watch = StoreWatch(_LOG, agent)
         self._generation = 0
         self._base: Loaded | None = None
         self._worked = True
 
-    def run(self) -> WorkerExit:
-        """Raises Fenced when another life owns the agent."""
+    def run(self, slot: Slot, stop: StopRequest) -> WorkerExit:
+        """Live, in the process of one's own. Raises Fenced when another life owns the agent."""
+        self._slot = slot
+        self._stop = stop
+        self._connection.interrupt_fd = stop.fileno()
+        # Called before every handler: nothing stands between it and the slot but in a crash test.
+        self._before: Callable[[str], None] = (
+            self._begin_and_fail if self._settings.fail_points else slot.begin
+        )
         self._fail.reach("before_claim")
         try:
             entries = self._claim()

@@ -26,7 +26,7 @@ from regrow_workers.application import Application, load
 from regrow_workers.os_signals import die_with_parent, reset_for_child
 from regrow_workers.purity import guard
 from regrow_workers.reasons import WorkerExit
-from regrow_workers.rehearsal import rehearse
+from regrow_workers.rehearsal import SCRIPTS, rehearse
 from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase, Slot, SlotTable
 from regrow_workers.spawner_link import Message
@@ -36,6 +36,7 @@ from regrow_workers.worker import Worker
 __all__ = [
     "WorkerConfig",
     "exec_worker",
+    "new_worker",
     "preload",
     "run_forked",
 ]
@@ -92,14 +93,37 @@ def preload(config: WorkerConfig, application: Application) -> None:
     rehearse(config.url, Keys(config.namespace), config.limits, application)
 
 
+def new_worker(config: WorkerConfig, application: Application, message: Message) -> Worker:
+    """All of a worker that is not its process's own: no socket, no slot, no thread."""
+    order: Mapping[str, str] = message["order"]
+    return Worker(
+        order=order,
+        node=message["node"],
+        agent_type=application.agent_types[order["type"]],
+        connection=Connection.open(config.url, name=f"regrow:{order['agent']}", scripts=SCRIPTS),
+        keys=Keys(config.namespace),
+        limits=config.limits,
+        settings=config.settings,
+    )
+
+
 def run_forked(
-    config: WorkerConfig, application: Application, message: Message, slots_fd: int, parent: int
+    config: WorkerConfig,
+    application: Application,
+    message: Message,
+    slots_fd: int,
+    parent: int,
+    *,
+    worker: Worker | None = None,
 ) -> NoReturn:
-    """The child of a fork: become a worker, then leave without the parent's exit handlers."""
+    """The child of a fork: become a worker, then leave without the parent's exit handlers.
+
+    ``worker``: made before the fork. A page that is first touched after it is copied, so what was done before is cheap.
+    """
     code = int(WorkerExit.CRASHED)
     try:
         die_with_parent(parent)
-        code = _work(config, application, message, slots_fd)
+        code = _work(config, application, message, slots_fd, worker=worker)
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
     finally:
@@ -142,7 +166,9 @@ def main(arguments: list[str]) -> NoReturn:
     run_forked(config, load(config.application), told["message"], slots_fd, parent)
 
 
-def _work(config: WorkerConfig, application: Application, message: Message, slots_fd: int) -> int:
+def _work(
+    config: WorkerConfig, application: Application, message: Message, slots_fd: int, *, worker: Worker | None
+) -> int:
     slot = SlotTable.open_slot(slots_fd, message["slot"])
     reset_for_child(ignored=(signal.SIGINT, signal.SIGHUP))
     stop = StopRequest.on(signal.SIGTERM)
@@ -150,7 +176,7 @@ def _work(config: WorkerConfig, application: Application, message: Message, slot
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _start_beating(slot)
     try:
-        return int(_live(config, application, message, slot, stop))
+        return int(_live(config, application, message, slot, stop, worker=worker))
     except Fenced:
         slot.note(Phase.SUPERSEDED)
         return WorkerExit.SUPERSEDED
@@ -161,9 +187,14 @@ def _work(config: WorkerConfig, application: Application, message: Message, slot
 
 
 def _live(
-    config: WorkerConfig, application: Application, message: Message, slot: Slot, stop: StopRequest
+    config: WorkerConfig,
+    application: Application,
+    message: Message,
+    slot: Slot,
+    stop: StopRequest,
+    *,
+    worker: Worker | None,
 ) -> WorkerExit:
-    order: Mapping[str, str] = message["order"]
     for hook in application.on_worker_start:
         hook()
     guard.set_mode(config.settings.guard)
@@ -172,19 +203,7 @@ def _live(
         # By name, not imported above: agents' workers need no RQ.
         executor = importlib.import_module(EXECUTOR)
         return cast("WorkerExit", executor.run_executor(config, application, message, slot, stop))
-    connection = Connection.open(config.url, name=f"regrow:{order['agent']}", interrupt_fd=stop.fileno())
-    worker = Worker(
-        order=order,
-        node=message["node"],
-        agent_type=application.agent_types[order["type"]],
-        connection=connection,
-        keys=Keys(config.namespace),
-        limits=config.limits,
-        settings=config.settings,
-        slot=slot,
-        stop=stop,
-    )
-    return worker.run()
+    return (worker or new_worker(config, application, message)).run(slot, stop)
 
 
 def _start_beating(slot: Slot) -> None:
