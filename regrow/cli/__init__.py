@@ -19,6 +19,7 @@ from regrow_signals.errors import (
     NoSuchAgent,
     RegrowError,
     StoreError,
+    StoreUnavailable,
 )
 
 __all__ = ["main", "run_words", "cli"]
@@ -51,6 +52,8 @@ def advice_on(error: RegrowError) -> str:
     """What to type next, where the error itself cannot know that it is shown at a prompt."""
     if isinstance(error, NoSuchAgent) and "regrow tree" not in str(error):
         return "; `regrow tree` shows those there are"
+    if isinstance(error, StoreUnavailable) and "cannot be reached" in str(error):
+        return "; start it, or correct REDIS_URL"
     if isinstance(error, DeadLettersFull):
         return " (`regrow dead`)"
     return ""
