@@ -18,7 +18,7 @@ from typing import Final
 
 from regrow_signals import effect_store
 from regrow_signals.connection import Connection
-from regrow_signals.errors import Conflict, CorruptKey, Refused, StoreError
+from regrow_signals.errors import BadInput, Conflict, CorruptKey, Refused, StoreError
 from regrow_signals.keys import Keys
 from regrow_signals.leadership import NodeOrder
 from regrow_signals.limits import Limits
@@ -84,10 +84,12 @@ class Reign:
         )
 
     def load(self) -> None:
-        """Read everything anew and mend it; everybody gets a full timeout."""
+        """Read everything anew and mend it.
+
+        Who was silent stays so, for Redis answered all the time; where it did not, ``doubt`` was called before.
+        """
         self.view = load_view(self._connection, self._keys)
         self._after = "0"
-        self._beats.restart()
         self.poll()
         for path, why in self.view.unreadable.items():
             log.event(_LOG, "supervisor_unreadable", level=logging.ERROR, supervisor=path, reason=why)
@@ -98,7 +100,7 @@ class Reign:
                 log.event(_LOG, "not_mended", level=logging.ERROR, reason=str(error))
 
     def doubt(self) -> None:
-        """The store did not answer."""
+        """The store did not answer, or may be another: everybody gets a full timeout."""
         self._beats.failed()
 
     def note_store_restarted(self, run_id: str) -> None:
@@ -164,6 +166,9 @@ class Reign:
             self._handle(entry, read)
         except CorruptKey as error:
             self._drop(entry, str(error), _internal_answer(read, str(error)))
+        except BadInput as error:
+            # The application's class refuses the initial data: nothing was decided yet.
+            self._drop(entry, str(error), _answer(read, BadRequest("bad_init", str(error))))
         except (StoreError, Refused):
             raise
         except Exception as error:  # noqa: BLE001  a defect of ours must cost this entry, not the watchdog
@@ -327,9 +332,12 @@ class Reign:
 
 
 def _internal_answer(read: Entry, why: str) -> list[tuple[str, str]]:
-    if not isinstance(read, RequestMade):
-        return []
-    return [(read.request, BadRequest("failed", f"the request could not be carried out: {why}").json())]
+    return _answer(read, BadRequest("failed", f"the request could not be carried out: {why}"))
+
+
+def _answer(read: Entry, refused: BadRequest) -> list[tuple[str, str]]:
+    """To whoever waits for one."""
+    return [(read.request, refused.json())] if isinstance(read, RequestMade) else []
 
 
 def _end_of_life(path: str, read: AgentExited) -> Event:

@@ -229,10 +229,14 @@ class Watchdog:
         self._lease.drop()
 
     def _doubt(self, error: Exception) -> Counter[str]:
-        """What we hold may not be what Redis holds: read everything again. The same doubt again and again waits."""
+        """What we hold may not be what Redis holds: read everything again. The same doubt again and again waits.
+
+        A first conflict leaves the verdicts' clocks alone, or it would cost each lost node one timeout more; a second
+        one resets them, so that a verdict which cannot be written does not keep us from everything else.
+        """
         self._doubtful = True
         self._reloads += 1
-        if isinstance(error, FateUnknown) and self.reign is not None:
+        if self.reign is not None and (self._reloads > 1 or not isinstance(error, Conflict)):
             self.reign.doubt()
         log.event(_LOG, "reload", level=logging.WARNING, reason=str(error))
         wait_ms = 0 if self._reloads == 1 else min(1000, 10 * 2 ** min(self._reloads, 10))
@@ -245,6 +249,8 @@ class Watchdog:
         run_id = self._ask_run_id()
         self._generation = self._connection.generation
         self._doubtful = True
+        if self.reign is not None:
+            self.reign.doubt()
         if self._run_id and run_id != self._run_id:
             log.event(_LOG, "store_restarted", level=logging.WARNING, run_id=run_id)
             if self._tree is not None:

@@ -14,11 +14,12 @@ from regrow_signals import agents, leadership, nodes, views
 from regrow_signals.agents import Owner
 from regrow_signals.calls import Call, Command
 from regrow_signals.connection import Connection
-from regrow_signals.errors import FateUnknown, NotLeader, WrongServer
+from regrow_signals.errors import Conflict, FateUnknown, NotLeader, WrongServer
 from regrow_signals.ids import new_id
 from regrow_signals.keys import Keys
 from regrow_signals.leadership import DecisionCommit
 from regrow_signals.limits import Limits
+from regrow_supervisor.reign import Reign
 from regrow_supervisor.spec import Pause, Supervisor, child_definition
 from regrow_supervisor.watchdog import Watchdog, WatchdogSettings
 from regrow_workers.agent import Agent
@@ -767,6 +768,40 @@ def test_a_supervisors_version_changed_under_the_leader_makes_it_read_again(worl
 
     assert world.agent("support")["incarnation"] == "2"
     assert world.agent("support")["restarts"] == "1"
+
+
+def test_a_conflict_costs_a_lost_node_no_further_timeout(world: World) -> None:
+    one, two = world.node("n1"), world.node("n2")
+    watchdog = world.watchdog(desk())
+    world.settle(watchdog, one, two)
+    world.pass_time(watchdog, 2.5, two)
+    world.raw("HINCRBY", KEYS.supervisor("desk"), "version", 5)
+
+    world.pass_time(watchdog, 1.0, two)
+    world.settle(watchdog, two)
+
+    assert [event["node"] for event in world.events("node_lost")] == ["n1"]
+    assert sorted(two.running) == ["billing", "support"]
+
+
+def test_a_verdict_that_cannot_be_written_does_not_keep_the_leader_from_other_deaths(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = world.node("n1"), world.node("n2")
+    watchdog = world.watchdog(desk())
+    world.settle(watchdog, one, two)
+    agent = next(iter(two.running))
+
+    def conflict(*_: object, **__: object) -> None:
+        raise Conflict("somebody writes there all the time")
+
+    monkeypatch.setattr(Reign, "_lose_nodes", conflict)
+    world.pass_time(watchdog, 3.5, two)
+    two.end(agent, "signal:SIGKILL")
+    for _ in range(3):
+        watchdog.run_once()
+
+    assert world.agent(agent)["incarnation"] == "2"
 
 
 def test_redis_killed_and_started_restarts_nobody(own_server: PrivateServer) -> None:
