@@ -17,9 +17,11 @@ from typing import Any, Final, cast
 from regrow_signals.errors import BadInput
 from regrow_signals.ids import check_id
 from regrow_supervisor import events
+from regrow_supervisor.definition import SpecError
 from regrow_supervisor.entries import RequestMade
 from regrow_supervisor.leader_view import LeaderView
 from regrow_supervisor.orders import Reply
+from regrow_supervisor.spec_check import check_child
 
 __all__ = ["Asked", "BadRequest", "TreeAsked", "agents_of", "answer_json", "mentioned_agents", "read_request"]
 
@@ -106,15 +108,15 @@ def _start_child(view: LeaderView, made: RequestMade) -> Asked:
     path = _path(view, made)
     spec = _json_object(made, "spec")
     try:
-        child = check_id(spec.get("id"), "child id")
-    except BadInput as error:
+        check_child(spec, path)
+    except SpecError as error:
         raise BadRequest("invalid_child_spec", str(error)) from None
-    agents = (
-        agents_of(spec["supervisor"], f"{path}/{child}")
-        if isinstance(spec.get("supervisor"), Mapping)
-        else [(child, path, spec)]
-    )
-    for agent, of, _ in agents:
+    child = str(spec["id"])
+    places: dict[str, str] = {}
+    for agent, of, _ in agents_of({"children": [spec]}, path):
+        if agent in places:
+            raise BadRequest("duplicate_agent", f"agent {agent} is under {places[agent]} and under {of}")
+        places[agent] = of
         found = view.child_of(agent)
         if found is not None and found[0] != of:
             raise BadRequest("already_started", f"agent {agent} runs under supervisor {found[0]}")

@@ -18,6 +18,7 @@ from regrow_supervisor.definition import SpecError, full_child, full_children, f
 from regrow_supervisor.events import Batch, DeleteChild, Event, StartChild, StartTree, TerminateChild
 from regrow_supervisor.leader_view import LeaderView
 from regrow_supervisor.requests import BadRequest, TreeAsked, agents_of
+from regrow_supervisor.spec_check import check_tree
 from regrow_supervisor.states import SupervisorState
 
 __all__ = ["REMEMBERED", "TreeChange", "change_tree", "digest_of"]
@@ -57,7 +58,10 @@ def change_tree(view: LeaderView, asked: TreeAsked) -> TreeChange:
         raise BadRequest(
             "corrupt_record", f"the record of supervisor {root} cannot be read: {view.unreadable[root]}"
         )
-    _check(asked.definition, root)
+    try:
+        check_tree(asked.definition, root)
+    except SpecError as error:
+        raise BadRequest("bad_tree", str(error)) from None
     seen = view.trees.get(root, ())
     state = view.states.get(root)
     if asked.absent and state is not None:
@@ -97,16 +101,6 @@ def _start(view: LeaderView, asked: TreeAsked, seen: tuple[str, ...], digest: st
 
 def _remember(seen: tuple[str, ...], digest: str) -> tuple[str, ...]:
     return (*(old for old in seen if old != digest), digest)[-REMEMBERED:]
-
-
-def _check(definition: Mapping[str, Any], path: str) -> None:
-    """The whole definition, down to the last branch, before anything is changed."""
-    try:
-        for child in full_children(full_flags(definition)):
-            if "supervisor" in child:
-                _check(child["supervisor"], f"{path}/{child['id']}")
-    except (SpecError, TypeError, AttributeError) as error:
-        raise BadRequest("bad_tree", f"supervisor {path}: {error}") from None
 
 
 def _check_agents(view: LeaderView, asked: TreeAsked) -> None:
