@@ -6,6 +6,7 @@ From a checkout: it drives the processes that the crash tests drive.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import time
@@ -20,7 +21,8 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1)
     chosen = options.parse_args()
     began = time.monotonic()
-    with SupervisedSystem.running(nodes=1, **storm_settings()) as system:
+    logs = contextlib.redirect_stdout(sys.stderr)
+    with logs, SupervisedSystem.running(nodes=1, **storm_settings()) as system:
         storm = Storm(system, seed=chosen.seed)
         storm.run(chosen.instants)
         wrong = storm.check()
