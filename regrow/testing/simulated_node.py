@@ -16,7 +16,7 @@ from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_workers.agent import Agent
 from regrow_workers.purity import guard
-from regrow_workers.reasons import Killed, Knowledge, WorkerExit, explain, spawner_lost
+from regrow_workers.reasons import MEMORY, Killed, Knowledge, WorkerExit, explain, spawner_lost
 from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase
 
@@ -129,6 +129,9 @@ class SimulatedNode:
         except Died as death:
             life.killed = death.killed
             self._ended(life, -signal.SIGKILL)
+        except MemoryError:
+            life.worker.slot.end_in_hand(Phase.CRASHED, MEMORY)
+            self._ended(life, WorkerExit.CRASHED)
         except Fenced:
             life.worker.slot.note(Phase.SUPERSEDED)
             self._ended(life, WorkerExit.SUPERSEDED)

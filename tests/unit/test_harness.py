@@ -53,6 +53,10 @@ class Counter(Agent[Sum], name="harness-counter"):
             raise ValueError("unlucky")
         return state.evolve(total=state.total + add.n, at=ctx.now.isoformat())
 
+    @handles("hoard")
+    def hoard(self, state: Sum, signal: Signal) -> Step[Sum]:
+        raise MemoryError
+
     @handles("pass.on")
     def pass_on(self, state: Sum, signal: Signal) -> Step[Sum]:
         return [Emit(Add(n=n), to="b") for n in (1, 2)]
@@ -145,6 +149,18 @@ def test_a_signal_that_kills_its_process_is_a_dead_letter_after_its_attempts() -
     assert tree.state("a", Counter).total == 1
     exits = [event["reason"] for event in tree.events() if event["event"] == "exited"]
     assert exits == ["deadline", "deadline"]
+
+
+def test_a_signal_that_wants_too_much_memory_is_a_dead_letter_after_its_attempts() -> None:
+    tree = Harness(pair())
+    tree.send("a", "hoard")
+    tree.send("a", Add(n=1))
+    tree.run()
+
+    assert [letter["reason"] for letter in tree.dead_letters("a")] == ["max_attempts"]
+    exits = [event["reason"] for event in tree.events() if event["event"] == "exited"]
+    assert exits == ["memory", "memory"]
+    assert tree.state("a", Counter).total == 1
 
 
 def test_an_exception_costs_one_restart_and_one_dead_letter() -> None:

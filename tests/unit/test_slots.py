@@ -48,6 +48,17 @@ def test_noting_a_phase_puts_the_entry_down_and_keeps_what_was_said(table: SlotT
     assert (slot.read().phase, slot.read().entry, slot.read().said) == (Phase.IDLE, "", "said once")
 
 
+def test_an_end_in_a_transition_keeps_what_is_in_hand(table: SlotTable) -> None:
+    slot = table.take()
+    assert slot is not None
+    slot.begin("1700000000000-7")
+
+    slot.end_in_hand(Phase.CRASHED, "MemoryError")
+
+    reading = slot.read()
+    assert (reading.phase, reading.entry, reading.said) == (Phase.CRASHED, "1700000000000-7", "MemoryError")
+
+
 def test_beats_and_work_do_not_disturb_each_other(table: SlotTable) -> None:
     slot = table.take()
     assert slot is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from regrow_workers.memory_limit import DEFAULT
 from regrow_workers.reasons import Killed
 from regrow_workers.slots import Phase, Reading, Slot
 from regrow_workers.spawner_link import life_key
@@ -22,6 +23,7 @@ class Life:
     node: str
     slot: Slot
     deadline: float
+    max_memory: int = DEFAULT
     pid: int | None = None
     forked_at: float | None = None
     beats: int = -1

@@ -11,6 +11,7 @@ The table (kind, whether the signal in hand is charged, whether the supervisor's
 | an exception outside of handlers                           | exception:...       | attempt | yes |
 | it could not start                                         | start_failed:...    | none    | yes |
 | killed by us: over its deadline, over its memory           | deadline, memory    | attempt | yes |
+| ended by a MemoryError                                    | memory              | attempt | yes |
 | killed by us: no progress                                  | frozen              | attempt | yes |
 | the same, and somebody had stopped it (SIGSTOP)            | frozen              | kill    | yes |
 | killed by us: not up in time                               | start_timeout       | none    | yes |
@@ -51,6 +52,8 @@ Charge = Literal["attempt", "kill", "none"]
 REASON_LENGTH = 300
 ASKED = "shutdown"
 """What a worker's slot says when it released because it was asked to, not by a ``Stop()`` of its own."""
+MEMORY = "MemoryError"
+"""What a worker's slot says when it was refused memory and ended for it."""
 
 
 class WorkerExit(IntEnum):
@@ -147,6 +150,10 @@ def _our_exit(status: int, slot: Reading, known: Knowledge) -> ExitReason | None
             return ExitReason("superseded", "none", False)
         case (WorkerExit.FAILED, Phase.FAILED):
             return ExitReason(f"exception:{slot.said}"[:REASON_LENGTH], "none", True, slot.said)
+        case (WorkerExit.CRASHED, Phase.CRASHED) if slot.said == MEMORY:
+            return ExitReason(
+                Killed.MEMORY, "attempt", True, "MemoryError: it wanted more than max_memory allows"
+            )
         case (WorkerExit.CRASHED, Phase.CRASHED):
             return ExitReason(f"exception:{slot.said}"[:REASON_LENGTH], "attempt", True, slot.said)
         case (WorkerExit.BOOT_FAILED, Phase.BOOT_FAILED):

@@ -13,6 +13,7 @@ from regrow_signals.calls import Call
 from regrow_signals.keys import Keys
 from regrow_workers import log
 from regrow_workers.lives import Life, Pause, is_progressing, must_end
+from regrow_workers.memory_limit import DEFAULT, MemoryWatch
 from regrow_workers.node_messages import Order
 from regrow_workers.os_signals import process_state
 from regrow_workers.reasons import ExitReason, Killed, Knowledge, explain, is_expected, spawner_lost
@@ -44,6 +45,7 @@ class Roster:
         self._waiting: dict[str, Order] = {}
         self._spawner: SpawnerProcess | None = None
         self._types: Collection[str] = ()
+        self._memory = MemoryWatch()
         self.draining = False
 
     def __len__(self) -> int:
@@ -188,6 +190,7 @@ class Roster:
     def judge(self, now: float, pause: Pause) -> list[tuple[str, int]]:
         """Look at every slot, end what has to be ended; returns the lives that make progress, for the next beat."""
         running: list[tuple[str, int]] = []
+        self._memory.begin(now)
         for life in self._lives.values():
             reading = life.look(now)
             why = must_end(
@@ -198,6 +201,7 @@ class Roster:
                 node_timeout=self._settings.node_timeout,
                 pause=pause,
             )
+            why = why or self._over_memory(life, reading)
             if why is not None:
                 self._kill(life, Killed.DRAINED if self.draining and why is Killed.SHUTDOWN_TIME else why)
             if is_progressing(life, reading, now, self._settings.heartbeat):
@@ -205,6 +209,21 @@ class Roster:
         return running
 
     # Below: what the above is made of.
+
+    def _over_memory(self, life: Life, reading: Reading) -> Killed | None:
+        held = 0 if life.killed else self._memory.excess(life.pid, reading, life.max_memory)
+        if not held:
+            return None
+        log.event(
+            _LOG,
+            "over_memory",
+            level=logging.WARNING,
+            agent=life.agent,
+            incarnation=life.incarnation,
+            private_bytes=held,
+            max_memory=life.max_memory,
+        )
+        return Killed.MEMORY
 
     def _hand_to(self, spawner: SpawnerProcess, order: Order, agent: str, incarnation: int) -> None:
         slot = spawner.slots.take()
@@ -219,6 +238,7 @@ class Roster:
             node=order.node,
             slot=slot,
             deadline=float("inf") if deadline is None else deadline,
+            max_memory=int(order.fields.get("max_memory", DEFAULT)),
         )
         self._lives[life.key] = life
         spawner.say(

@@ -88,6 +88,12 @@ class Slot:
             _LENGTH.pack_into(self._memory, self._at + _LENGTH_AT, len(text))
         _WORK.pack_into(self._memory, self._at + _WORK_AT, phase, time.monotonic(), 0, 0)
 
+    def end_in_hand(self, phase: Phase, said: str) -> None:
+        """The worker ends in the transition that it is in: what is in hand stays."""
+        _, _, ms, seq = self._steady_work()
+        self.note(phase, said)
+        _WORK.pack_into(self._memory, self._at + _WORK_AT, phase, time.monotonic(), ms, seq)
+
     def clear(self, phase: Phase) -> None:
         """Node only, before the slot is given to a worker, and after its end."""
         self._memory[self._at : self._at + SLOT_BYTES] = bytes(SLOT_BYTES)

@@ -77,6 +77,9 @@ def take(
             refuse_changed(handler, state, before)
     except Reject as error:
         return Rejected(one_line(error) or "no reason given")
+    except MemoryError:
+        # Not this handler's to answer for alone: the process is at its limit, and ends.
+        raise
     except Exception as error:  # noqa: BLE001  let it crash: whatever a handler raises is the incarnation's reason
         return crashed(error)
     if len(directives) > limits.max_directives:

@@ -23,9 +23,10 @@ from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_workers import log
 from regrow_workers.application import Application, load
+from regrow_workers.memory_limit import DEFAULT, lift_limit, limit_jumps
 from regrow_workers.os_signals import die_with_parent, reset_for_child
 from regrow_workers.purity import guard
-from regrow_workers.reasons import WorkerExit
+from regrow_workers.reasons import MEMORY, WorkerExit
 from regrow_workers.rehearsal import SCRIPTS, rehearse
 from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase, Slot, SlotTable
@@ -180,6 +181,10 @@ def _work(
     except Fenced:
         slot.note(Phase.SUPERSEDED)
         return WorkerExit.SUPERSEDED
+    except MemoryError:
+        lift_limit()
+        slot.end_in_hand(Phase.CRASHED, MEMORY)
+        return WorkerExit.CRASHED
     except Exception as error:  # noqa: BLE001  whatever it is, it is the reason of this worker's end
         slot.note(Phase.CRASHED, f"{type(error).__name__}: {error}")
         _LOG.exception("worker_crashed")
@@ -203,6 +208,7 @@ def _live(
         # By name, not imported above: agents' workers need no RQ.
         executor = importlib.import_module(EXECUTOR)
         return cast("WorkerExit", executor.run_executor(config, application, message, slot, stop))
+    limit_jumps(int(message["order"].get("max_memory", DEFAULT)))
     return (worker or new_worker(config, application, message)).run(slot, stop)
 
 
