@@ -98,10 +98,10 @@ class Settings(BaseSettings):
     start_timeout: Seconds = Field(
         _NODE.start_timeout, description="From a start order to the worker's claim."
     )
-    deadline: Seconds = Field(
-        _NODE.deadline, description="Longest transition; a child spec may say otherwise."
+    deadline: Seconds = Field(_NODE.deadline, description="Longest transition; a child spec may say another.")
+    shutdown: Seconds = Field(
+        _NODE.shutdown, description="From the request to stop to the kill; a child spec may say another."
     )
-    shutdown: Seconds = Field(_NODE.shutdown, description="From the request to stop to the kill; likewise.")
     drain: Seconds = Field(_NODE.drain, description="For a node to hand its agents back at SIGTERM.")
     batch: Count = Field(_NODE.read_count, description="Most signals taken from a mailbox at once.")
     check_every: Count = Field(
@@ -120,7 +120,9 @@ class Settings(BaseSettings):
     max_state: Bytes = Field(_LIMITS.max_state_bytes, description="Largest state of an agent, as JSON.")
     max_signal: Bytes = Field(_LIMITS.max_signal_bytes, description="Largest signal.")
     max_json_depth: Count = Field(_LIMITS.max_json_depth, description="Deepest nesting of JSON.")
-    max_mailbox: Count = Field(_LIMITS.max_mailbox, description="Most signals that wait in a mailbox.")
+    max_mailbox: Count = Field(
+        _LIMITS.max_mailbox, description="Most signals that wait in a mailbox; a child spec may say another."
+    )
     max_dead: Count = Field(_LIMITS.max_dead, description="Most dead letters of an agent.")
     max_outbox: Count = Field(_LIMITS.max_outbox, description="Most effects and held emits of an agent.")
     max_directives: Count = Field(_LIMITS.max_directives, description="Most directives of a transition.")
@@ -136,10 +138,12 @@ class Settings(BaseSettings):
     dedupe_ids: Count = Field(_LIMITS.dedupe_ids, description="Most ids remembered for an agent.")
     held_timeout: Seconds = Field(_LIMITS.held_timeout_ms / 1000, description="How long an emit is held.")
     max_attempts: Count = Field(
-        _LIMITS.max_attempts, description="Tries of a signal whose process dies in it."
+        _LIMITS.max_attempts,
+        description="Tries of a signal whose process dies in it; a child spec may say another.",
     )
     max_kills: Count = Field(
-        _LIMITS.max_kills, description="Tries where the death may not be the signal's fault."
+        _LIMITS.max_kills,
+        description="Tries where the death may not be the signal's fault; a child spec may say another.",
     )
 
     metrics_host: str = Field("127.0.0.1", description="Where `regrow metrics` listens.")

@@ -71,7 +71,7 @@ def plan_commit(
         supervisors=_supervisor_writes(view, turn, extras.trees),
         register=tuple(extras.register),
         starts=tuple(_start_order(placed.start, placed.node, initial) for placed in turn.starts),
-        orders=(*(_stop_order(stop, node) for stop, node in turn.stops), *extras.orders),
+        orders=(*(_stop_order(view, stop, node) for stop, node in turn.stops), *extras.orders),
         agent_updates=[update for update in _agent_updates(view, turn) if update.agent not in view.corrupt],
         lost=[report for report in extras.lost if report.agent not in view.corrupt],
         lost_nodes=tuple(extras.lost_nodes),
@@ -125,10 +125,16 @@ def _register(agent: str, path: str, spec: Mapping[str, Any], initial: InitialSt
         init=json.dumps(start.get("init") or {}),
         state=state,
         schema=schema,
-        max_mailbox=int(start.get("max_mailbox", 10_000)),
-        max_attempts=int(start.get("max_attempts", 2)),
-        max_kills=int(start.get("max_kills", 10)),
+        max_mailbox=_bound(start, "max_mailbox"),
+        max_attempts=_bound(start, "max_attempts"),
+        max_kills=_bound(start, "max_kills"),
     )
+
+
+def _bound(start: Mapping[str, Any], name: str) -> int | None:
+    """None: the spec leaves it to the setting of whoever sends to the agent or runs it."""
+    value: Any = start.get(name)
+    return None if value is None else int(value)
 
 
 def _begin(start: Mapping[str, Any], initial: InitialState) -> tuple[str, int]:
@@ -192,13 +198,13 @@ def _plain(value: str | float | bool) -> str:
     return ("1" if value else "0") if isinstance(value, bool) else str(value)
 
 
-def _stop_order(stop: Stop | Kill, node: str) -> NodeOrder:
-    fields = {
-        "order": "stop",
-        "agent": stop.child,
-        "incarnation": str(stop.incarnation),
-        "shutdown_ms": str(stop.shutdown_ms),
-    }
+def _stop_order(view: LeaderView, stop: Stop | Kill, node: str) -> NodeOrder:
+    """Without ``shutdown_ms`` where the child's spec left it out: then the node's own setting counts."""
+    fields = {"order": "stop", "agent": stop.child, "incarnation": str(stop.incarnation)}
+    state = view.states.get(stop.path)
+    child = state.children.get(stop.child) if state is not None else None
+    if child is None or not child.shutdown_left_out or stop.shutdown_ms != child.shutdown_ms:
+        fields["shutdown_ms"] = str(stop.shutdown_ms)
     return NodeOrder(node=node, fields=fields)
 
 

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 __all__ = [
+    "WORKER_SHUTDOWN_MS",
     "Definition",
     "SpecError",
     "full_child",
@@ -34,7 +35,9 @@ Definition = Mapping[str, Any]
 STRATEGIES: Final = ("one_for_one", "one_for_all", "rest_for_one", "simple_one_for_one", "dynamic")
 RESTARTS: Final = ("permanent", "transient", "temporary")
 AUTO_SHUTDOWNS: Final = ("never", "any_significant", "all_significant")
-_WORKER_SHUTDOWN_MS: Final = 5000
+WORKER_SHUTDOWN_MS: Final = 5000
+"""OTP's default, on record for a worker that says nothing."""
+
 _PUBLIC: Final = ("id", "restart", "significant", "shutdown", "type", "modules")
 
 
@@ -84,7 +87,7 @@ def full_child(raw: object, flags: Definition) -> dict[str, Any]:
     full: dict[str, Any] = {
         "restart": "permanent",
         "significant": False,
-        "shutdown": "infinity" if kind == "supervisor" else _WORKER_SHUTDOWN_MS,
+        "shutdown": "infinity" if kind == "supervisor" else WORKER_SHUTDOWN_MS,
         **given,
         "type": kind,
     }

@@ -233,10 +233,11 @@ def child_definition(child: ChildSpec, supervisor: Supervisor | None = None) -> 
         "id": child.id,
         "restart": child.restart,
         "significant": child.significant,
-        "shutdown": child.shutdown if isinstance(child.shutdown, str) else child.shutdown_ms,
         "type": "worker" if child.supervisor is None else "supervisor",
         "start": {},
     }
+    if child.shutdown is not None:
+        stored["shutdown"] = child.shutdown if isinstance(child.shutdown, str) else child.shutdown_ms
     if isinstance(child.supervisor, Supervisor):
         stored["supervisor"] = child.supervisor.branch_definition()
         return stored
@@ -255,9 +256,9 @@ def child_definition(child: ChildSpec, supervisor: Supervisor | None = None) -> 
 
 
 def _start(child: ChildSpec) -> dict[str, Any]:
-    """What shell and node need to run an agent; opaque to decisions."""
+    """What shell and node need to run an agent; opaque to decisions. What is left out is the setting's there."""
     agent = child.agent
-    return {
+    start = {
         "type": "" if agent is None else agent.definition.name,
         "init": dict(child.init),
         "isolation": child.isolation,
@@ -270,6 +271,7 @@ def _start(child: ChildSpec) -> dict[str, Any]:
         "max_kills": child.max_kills,
         "labels": dict(child.labels),
     }
+    return {name: value for name, value in start.items() if value is not None}
 
 
 def _limit(child: ChildSpec, supervisor: Supervisor | None) -> dict[str, Any] | None:

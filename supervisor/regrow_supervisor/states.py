@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from regrow_supervisor.definition import WORKER_SHUTDOWN_MS
+
 __all__ = [
     "ALIVE",
     "DYNAMIC",
@@ -92,6 +94,12 @@ class ChildState:
         if value == "brutal_kill":
             return 0
         return -1 if value == "infinity" else int(value)
+
+    @property
+    def shutdown_left_out(self) -> bool:
+        """An agent whose spec says nothing: OTP's default is on record, the setting of its node counts."""
+        said = self.is_supervisor or "shutdown_ms" in self.spec["start"]
+        return not said and self.spec["shutdown"] == WORKER_SHUTDOWN_MS
 
     def but(self, **changes: Any) -> ChildState:
         return replace(self, **changes)

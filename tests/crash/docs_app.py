@@ -73,7 +73,10 @@ class Front(Agent[Seen], name="front"):
 
 tree = Supervisor(
     "docs",
-    [Front.child("front"), Front.child("slow", max_mailbox=1)],
+    [
+        Front.child("front", deadline=5, max_attempts=2, max_kills=10),
+        Front.child("slow", max_mailbox=1, shutdown=5),
+    ],
     max_restarts=50,
     max_seconds=5,
 )

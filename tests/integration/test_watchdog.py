@@ -242,7 +242,8 @@ def test_the_start_order_says_what_node_and_worker_need(world: World) -> None:
     order = node.orders[0]
     assert (order["order"], order["agent"], order["incarnation"]) == ("start", "support", "1")
     assert (order["type"], order["supervisor"]) == ("support", "desk")
-    assert (order["deadline_ms"], order["shutdown_ms"], order["max_attempts"]) == ("2500", "5000", "4")
+    assert (order["deadline_ms"], order["max_attempts"]) == ("2500", "4")
+    assert not {"shutdown_ms", "max_mailbox", "max_kills"} & order.keys(), "left out: the settings'"
     assert world.agent("support")["state"] == '{"open":7}'
 
 
@@ -906,7 +907,33 @@ def test_a_terminated_child_is_answered_for_once_it_has_ended(world: World) -> N
     assert world.answer(request) == {"ok": None}
     assert world.agent("support")["status"] == "stopped"
     order = next(order for order in node.orders if order["order"] == "stop")
-    assert (order["agent"], order["incarnation"], order["shutdown_ms"]) == ("support", "1", "5000")
+    assert (order["agent"], order["incarnation"]) == ("support", "1")
+    assert "shutdown_ms" not in order, "left out: the node's setting"
+
+
+@pytest.mark.parametrize(
+    ("said", "ordered"), [(5, "5000"), (1.5, "1500"), ("brutal_kill", "0"), ("infinity", "-1"), (None, None)]
+)
+def test_a_stop_order_says_the_time_that_the_spec_says(world: World, said: Any, ordered: str | None) -> None:
+    node = world.node("n1")
+    watchdog = world.watchdog(Supervisor("desk", [Support.child("support", shutdown=said)]))
+    world.settle(watchdog, node)
+
+    world.ask("terminate_child", path="desk", child="support")
+    world.settle(watchdog, node)
+
+    (order,) = [order for order in node.orders if order["order"] == "stop"]
+    assert order.get("shutdown_ms") == ordered
+
+
+def test_bounds_that_the_spec_leaves_out_stay_the_settings(world: World) -> None:
+    bounded = Billing.child("billing", max_mailbox=7, max_attempts=3, max_kills=4)
+    watchdog = world.watchdog(Supervisor("desk", [Support.child("support"), bounded]))
+    world.settle(watchdog)
+    names = ("max_mailbox", "max_attempts", "max_kills")
+
+    assert [world.agent("support")[name] for name in names] == ["", "", ""]
+    assert [world.agent("billing")[name] for name in names] == ["7", "3", "4"]
 
 
 def test_a_stopped_tree_stops_last_first_and_stays_down(world: World) -> None:

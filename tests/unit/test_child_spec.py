@@ -44,10 +44,10 @@ def test_defaults() -> None:
     spec = Support.child("support")
 
     assert (spec.id, spec.agent, spec.supervisor) == ("support", Support, None)
-    assert (spec.restart, spec.shutdown, spec.significant) == ("permanent", 5.0, False)
+    assert (spec.restart, spec.shutdown, spec.significant) == ("permanent", None, False)
     assert (spec.isolation, spec.resume, spec.init) == ("process", "state", {})
-    assert (spec.deadline, spec.max_memory, spec.max_mailbox) == (5.0, 512 * 1024 * 1024, 10_000)
-    assert (spec.max_attempts, spec.max_kills, spec.backoff, spec.labels) == (2, 10, None, {})
+    assert (spec.deadline, spec.max_memory, spec.max_mailbox) == (None, 512 * 1024 * 1024, None)
+    assert (spec.max_attempts, spec.max_kills, spec.backoff, spec.labels) == (None, None, None, {})
     assert (spec.max_restarts, spec.max_seconds, spec.on_exceeded) == (None, None, None)
 
 

@@ -12,6 +12,7 @@ import pytest
 from regrow_signals.errors import BadDefinition
 from regrow_supervisor.definition import full_children, full_flags
 from regrow_supervisor.spec import Pause, Supervisor, child_definition
+from regrow_supervisor.states import ChildState
 from regrow_workers.agent import Agent
 from regrow_workers.child_spec import ChildSpec
 from regrow_workers.state import State
@@ -63,6 +64,29 @@ def test_the_stored_form_is_json_that_a_decision_takes_as_it_is() -> None:
     assert billing["supervisor"]["children"][0]["backoff"]["first_ms"] == 2000
     assert stored["pause"] == {"first_ms": 1000, "longest_ms": 60_000}
     assert "pause" not in billing["supervisor"]
+
+
+def test_what_a_child_leaves_to_the_settings_is_not_stored_and_otp_sees_its_default() -> None:
+    tree = Supervisor(
+        "t", [Support.child("plain"), Support.child("own", deadline=2, shutdown=5, max_kills=1)]
+    )
+    flags = full_flags(json.loads(json.dumps(tree.definition())))
+
+    plain, own = full_children(flags)
+
+    assert (
+        not {"deadline_ms", "shutdown_ms", "max_mailbox", "max_attempts", "max_kills"} & plain["start"].keys()
+    )
+    assert (plain["shutdown"], own["shutdown"]) == (5000, 5000)
+    assert (own["start"]["deadline_ms"], own["start"]["shutdown_ms"], own["start"]["max_kills"]) == (
+        2000,
+        5000,
+        1,
+    )
+    assert [ChildState(id="c", spec=spec, place=0).shutdown_left_out for spec in (plain, own)] == [
+        True,
+        False,
+    ]
 
 
 def test_defaults_are_three_restarts_in_five_seconds() -> None:

@@ -148,18 +148,21 @@ class Agent(Generic[S]):
         isolation: Isolation = "process",
         resume: Resume = "state",
         init: Mapping[str, Any] | S | None = None,
-        deadline: Duration = 5.0,
+        deadline: Duration | None = None,
         max_memory: Size = 512 << 20,
-        max_mailbox: int = 10_000,
-        max_attempts: int = 2,
-        max_kills: int = 10,
+        max_mailbox: int | None = None,
+        max_attempts: int | None = None,
+        max_kills: int | None = None,
         backoff: Backoff | Duration | None = None,
         labels: Mapping[str, str] | None = None,
         max_restarts: int | None = None,
         max_seconds: Duration | None = None,
         on_exceeded: OnExceeded | None = None,
     ) -> ChildSpec:
-        """The spec of one agent of this type under a supervisor; ``init`` is the data its state begins with."""
+        """The spec of one agent of this type under a supervisor; ``init`` is the data its state begins with.
+
+        What is left out is the supervisor's or the setting's (``REGROW_DEADLINE``, ...): ``ChildSpec`` says which.
+        """
         return ChildSpec(
             id=id,
             agent=cls,

@@ -72,9 +72,10 @@ class Backoff:
 class ChildSpec:
     """One child of a supervisor: an agent or a nested supervisor; exactly one of the two is set.
 
-    ``shutdown`` is how long the child may take to end when asked: seconds (an agent: 5), ``"brutal_kill"``,
-    or ``"infinity"`` (a supervisor's default). ``None`` in ``max_restarts``, ``max_seconds`` and
-    ``on_exceeded`` means: the supervisor's own. Durations are held in seconds, sizes in bytes.
+    ``shutdown`` is how long the child may take to end when asked: seconds, ``"brutal_kill"``, or ``"infinity"`` (a
+    supervisor's default). ``None`` in an agent's ``shutdown``, ``deadline``, ``max_mailbox``, ``max_attempts`` and
+    ``max_kills`` means: the setting's; in ``max_restarts``, ``max_seconds`` and ``on_exceeded``: the supervisor's own.
+    Durations are held in seconds, sizes in bytes.
     """
 
     id: str
@@ -86,11 +87,11 @@ class ChildSpec:
     isolation: Isolation = "process"
     resume: Resume = "state"
     init: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    deadline: Duration = 5.0
+    deadline: Duration | None = None
     max_memory: Size = 512 << 20
-    max_mailbox: int = 10_000
-    max_attempts: int = 2
-    max_kills: int = 10
+    max_mailbox: int | None = None
+    max_attempts: int | None = None
+    max_kills: int | None = None
     backoff: Backoff | Duration | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     max_restarts: int | None = None
@@ -110,10 +111,12 @@ class ChildSpec:
         self._word("resume", self.resume, get_args(Resume))
         if self.on_exceeded is not None:
             self._word("on_exceeded", self.on_exceeded, get_args(OnExceeded))
-        self._set("deadline", self._seconds("deadline", self.deadline))
+        if self.deadline is not None:
+            self._set("deadline", self._seconds("deadline", self.deadline))
         self._set("max_memory", self._bytes("max_memory", self.max_memory))
         for name in ("max_mailbox", "max_attempts", "max_kills"):
-            self._count(name, getattr(self, name), least=1)
+            if getattr(self, name) is not None:
+                self._count(name, getattr(self, name), least=1)
         if self.max_restarts is not None:
             self._count("max_restarts", self.max_restarts, least=0)
         if self.max_seconds is not None:
@@ -123,17 +126,18 @@ class ChildSpec:
         self._set("init", MappingProxyType(self._checked_init()))
 
     @property
-    def shutdown_ms(self) -> int:
-        """As orders carry it: milliseconds, 0 for ``brutal_kill``, -1 for ``infinity``."""
+    def shutdown_ms(self) -> int | None:
+        """As orders carry it: milliseconds, 0 for ``brutal_kill``, -1 for ``infinity``; None: the setting's."""
         if self.shutdown == "brutal_kill":
             return 0
         if self.shutdown == "infinity":
             return -1
-        return to_ms(cast("float", self.shutdown))
+        return None if self.shutdown is None else to_ms(cast("float", self.shutdown))
 
     @property
-    def deadline_ms(self) -> int:
-        return to_ms(self.deadline)
+    def deadline_ms(self) -> int | None:
+        """As orders carry it; None: the setting's."""
+        return None if self.deadline is None else to_ms(self.deadline)
 
     def with_(self, **changes: Any) -> ChildSpec:
         """The same spec with some fields replaced, checked again."""
@@ -158,10 +162,10 @@ class ChildSpec:
                 "significant", "a permanent child cannot be significant; use transient or temporary"
             )
 
-    def _checked_shutdown(self) -> float | str:
+    def _checked_shutdown(self) -> float | str | None:
         value = self.shutdown
         if value is None:
-            return "infinity" if self.supervisor is not None else 5.0
+            return "infinity" if self.supervisor is not None else None
         if isinstance(value, str):
             if value not in ("brutal_kill", "infinity"):
                 raise self._bad("shutdown", f'{value!r} is not seconds, "brutal_kill" or "infinity"')
