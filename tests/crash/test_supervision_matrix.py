@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import signal
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
 import pytest
@@ -20,7 +21,7 @@ from tests.crash.supervision_harness import LONG, Life, SupervisedSystem, Watche
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
 
-Strategy = Literal["one_for_one", "one_for_all", "rest_for_one"]
+Strategy = Literal["one_for_one", "one_for_all", "rest_for_one", "dynamic"]
 Restart = Literal["permanent", "transient", "temporary"]
 WAYS = {
     "normal": "normal",
@@ -32,7 +33,7 @@ WAYS = {
 }
 """Way of ending -> the reason that is reported."""
 
-GROUP = {"one_for_one": "", "one_for_all": "ca", "rest_for_one": "c"}
+GROUP = {"one_for_one": "", "one_for_all": "ca", "rest_for_one": "c", "dynamic": ""}
 """Whom the death of ``b`` stops as well, in this order."""
 
 CASES = list(itertools.product(get_args(Strategy), get_args(Restart), WAYS))
@@ -56,11 +57,18 @@ def end_child(system: SupervisedSystem, agent: str, way: str) -> None:
         system.client.send(agent, Fail(how=way))
 
 
+@contextmanager
 def trio(
     system: SupervisedSystem, name: str, strategy: Strategy, restart: Restart, **flags: Any
-) -> Supervisor:
+) -> Generator[Watched]:
+    """A branch of three; a dynamic supervisor begins empty and is given them one by one."""
     children = [player(f"{name}-{letter}", restart=restart) for letter in "abc"]
-    return Supervisor(name, children, strategy=strategy, **flags)
+    dynamic = strategy == "dynamic"
+    supervisor = Supervisor(name, [] if dynamic else children, strategy=strategy, **flags)
+    with system.branch(supervisor) as branch:
+        for child in children if dynamic else ():
+            system.client.start_child(branch.path, child)
+        yield branch
 
 
 def letters(name: str, story: list[str]) -> list[str]:
@@ -73,7 +81,7 @@ def test_an_end_is_answered_as_otp_does(
 ) -> None:
     a, b, c = (f"{name}-{letter}" for letter in "abc")
     restarted = restart == "permanent" or (restart == "transient" and way != "normal")
-    with system.branch(trio(system, name, strategy, restart)) as branch:
+    with trio(system, name, strategy, restart) as branch:
         branch.watch()
         before = branch.lives[b]
 
@@ -88,7 +96,8 @@ def test_an_end_is_answered_as_otp_does(
         )
         assert branch.reports("child_terminated") == expected_reports(b, restart, way)
         assert branch.reports("shutdown_error") == []
-        check_counts(system, branch, b, restarted=restarted, restart=restart, way=way)
+        forgotten = not restarted and (restart == "temporary" or strategy == "dynamic")
+        check_counts(system, branch, b, way, restarted=restarted, forgotten=forgotten)
 
 
 def ended(system: SupervisedSystem, branch: Watched, b: str, before: Life, *, restarted: bool) -> bool:
@@ -105,14 +114,15 @@ def expected_reports(b: str, restart: Restart, way: str) -> list[tuple[str, str]
 
 
 def check_counts(
-    system: SupervisedSystem, branch: Watched, b: str, *, restarted: bool, restart: Restart, way: str
+    system: SupervisedSystem, branch: Watched, b: str, way: str, *, restarted: bool, forgotten: bool
 ) -> None:
     counts = system.client.count_children(branch.path)
     listed = {child.id: child for child in system.client.which_children(branch.path)}
     state = system.supervisor(branch.path)
+    charged = len(state.stamps) + sum(len(child.stamps) for child in state.children.values())
     assert counts.active == (3 if restarted else 2)
-    assert counts.specs == len(listed) == (2 if restart == "temporary" else 3)
-    assert len(state.stamps) == int(restarted)
+    assert counts.specs == len(listed) == (2 if forgotten else 3)
+    assert charged == int(restarted)
     assert int(system.record(b)["restarts"]) == int(restarted)
     kind = WAYS[way].partition(":")[0]
     assert system.counter(f"restarts_total|supervisor={branch.path}|reason={kind}") == int(restarted)
@@ -120,7 +130,7 @@ def check_counts(
 
 def test_state_and_mailbox_outlive_every_restart(system: SupervisedSystem, name: str) -> None:
     agent = f"{name}-b"
-    with system.branch(trio(system, name, "one_for_all", "permanent", max_restarts=10)) as branch:
+    with trio(system, name, "one_for_all", "permanent", max_restarts=10) as branch:
         for n, way in enumerate(("exception", "SIGKILL", "exit"), start=1):
             branch.watch()
             before = branch.lives[agent]
