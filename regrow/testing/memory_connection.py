@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from regrow.testing.memory_server import MemoryServer
-from regrow_signals.calls import Command
 from regrow_signals.connection import Connection
-from regrow_signals.exchange import Item, exchange
+from regrow_signals.exchange import Batch
 
 __all__ = ["MemoryConnection"]
 
@@ -22,6 +21,8 @@ class MemoryConnection(Connection):
         self._idle = idle
         self._open = False
         self._loaded = server.known_scripts
+        self._sent = b""
+        self._answers: list[Any] = []
 
     def fileno(self) -> int | None:
         """None before the first use; there is no descriptor."""
@@ -31,28 +32,21 @@ class MemoryConnection(Connection):
         """The connection may be used again, and is then another one."""
         self._open = False
 
-    def _attempt(self, items: Sequence[Item], wait: float, interruptible: bool) -> list[Any]:
-        del interruptible
+    def _ensure_connected(self) -> None:
         if not self._open:
             self._open = True
             self.generation += 1
-        answers = self._exchange_once(items)
-        if (wait or _waits(items)) and self._idle is not None and answers[0] in (None, []):
+
+    def _send(self, batch: Batch, *, again: bool = False) -> None:
+        del again
+        self._sent = batch.data
+        self._answers = self._server.execute(batch.data)
+
+    def _receive(self, answers: int, wait: float, interruptible: bool) -> list[Any]:
+        del answers, interruptible
+        waits = wait > 0 or b"\r\nBLPOP\r\n" in self._sent
+        if waits and self._idle is not None and self._answers[0] in (None, []):
+            sent = self._sent
             self._idle()
-            answers = self._exchange_once(items)
-        return answers
-
-    def _exchange_once(self, items: Sequence[Item]) -> list[Any]:
-        talk = exchange(items, self._loaded, self.where)
-        try:
-            batch = next(talk)
-            while True:
-                batch = talk.send(self._server.execute(batch.data))
-        except StopIteration as end:
-            found: list[Any] = end.value
-            return found
-
-
-def _waits(items: Sequence[Item]) -> bool:
-    first = items[0]
-    return isinstance(first, Command) and first.words[0] == "BLPOP"
+            self._answers = self._server.execute(sent)
+        return self._answers
