@@ -52,14 +52,23 @@ class Shown:
 @pytest.fixture
 def shown(redis_url: str) -> Iterator[Shown]:
     made = Shown(redis_url)
-    inner = {"strategy": "rest_for_one", "max_restarts": 2, "children": [{"id": "c", "start": {}}]}
+    inner: dict[str, Any] = {
+        "strategy": "rest_for_one",
+        "max_restarts": 2,
+        "children": [{"id": "c", "start": {}}],
+    }
     own = {"max_restarts": 5, "max_seconds": 60, "on_exceeded": "park"}
-    children = [
+    children: list[dict[str, Any]] = [
         {"id": "a", "start": {}, "backoff": {"first_ms": 60_000, "factor": 2, "longest_ms": 60_000}},
         {"id": "b", "start": {}, "limit": own},
         {"id": "inner", "start": {}, "supervisor": inner},
     ]
-    tree = {"strategy": "one_for_one", "max_restarts": 3, "max_seconds": 60, "children": children}
+    tree: dict[str, Any] = {
+        "strategy": "one_for_one",
+        "max_restarts": 3,
+        "max_seconds": 60,
+        "children": children,
+    }
     made.happens(
         StartTree(path="desk", definition=tree),
         Started(path="desk", child="a", incarnation=1),
