@@ -18,11 +18,12 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from regrow_signals.calls import Arg, Call, Command, Op
-from regrow_signals.errors import RegrowError, StoreUnavailable
+from regrow_signals.errors import BadInput, RegrowError, StoreUnavailable
 from regrow_signals.exchange import (
     Batch,
     Entries,
@@ -40,7 +41,7 @@ from regrow_signals.socket_link import SocketLink
 if TYPE_CHECKING:
     from ssl import SSLSocket
 
-__all__ = ["Connection", "Interrupted", "mask_url", "wait_for_store"]
+__all__ = ["Connection", "Interrupted", "Sent", "mask_url", "wait_for_store"]
 
 T = TypeVar("T")
 
@@ -51,6 +52,15 @@ RECEIVE_BYTES: Final = 65536
 
 class Interrupted(RegrowError):
     """The wait was ended by ``interrupt_fd``. The socket was dropped; the connection may be used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What was sent, or could not be (no ``talk``), and is not answered yet."""
+
+    items: Sequence[Item]
+    talk: Generator[Batch, list[Any], list[Any]] | None
+    answers: int
 
 
 class Connection:
@@ -133,6 +143,37 @@ class Connection:
         """All items in one round trip. An item that fails or is refused has its exception in its place, not raised."""
         return self._exchange(items) if items else []
 
+    def send(self, items: Sequence[Item]) -> Sent:
+        """Send ``items``, all of them repeatable, and do not wait: ``receive`` gets the answers, before anything else.
+
+        What goes wrong with the connection is ``receive``'s to deal with, too.
+        """
+        if not may_repeat(items):
+            raise BadInput(
+                "what is sent without waiting must be repeatable: its connection may be lost meanwhile"
+            )
+        try:
+            self._ensure_connected()
+            return self._start(items)
+        except (Lost, StoreUnavailable):
+            self.close()
+            return Sent(items, None, 0)
+        except BaseException:
+            self.close()
+            raise
+
+    def receive(self, sent: Sent) -> list[Any]:
+        """The answers to ``sent``, as ``pipeline`` gives them."""
+        if sent.talk is not None:
+            try:
+                return self._finish(sent, 0.0, False)
+            except Lost:
+                self.close()
+            except BaseException:
+                self.close()
+                raise
+        return self._exchange(sent.items, sent=sent.talk is not None)
+
     def read_stream(self, key: str, after: str, *, count: int, block_ms: int | None = None) -> Entries:
         """Entries of ``key`` after the id ``after``; waits up to ``block_ms`` for the first (None: does not wait).
 
@@ -154,9 +195,8 @@ class Connection:
             link.disconnect()
 
     def _exchange(
-        self, items: Sequence[Item], wait: float = 0.0, *, interruptible: bool = False
+        self, items: Sequence[Item], wait: float = 0.0, *, interruptible: bool = False, sent: bool = False
     ) -> list[Any]:
-        sent = False
         for attempt in (1, 2):
             try:
                 return self._attempt(items, wait, interruptible)
@@ -179,13 +219,22 @@ class Connection:
 
     def _attempt(self, items: Sequence[Item], wait: float, interruptible: bool) -> list[Any]:
         self._ensure_connected()
+        return self._finish(self._start(items), wait, interruptible)
+
+    def _start(self, items: Sequence[Item]) -> Sent:
         talk = exchange(items, self._loaded, self.where, self._prelude)
+        batch = next(talk)
+        self._send(batch)
+        return Sent(items, talk, batch.answers)
+
+    def _finish(self, sent: Sent, wait: float, interruptible: bool) -> list[Any]:
+        talk, answers = sent.talk, sent.answers
+        assert talk is not None, "it was sent"
         try:
-            batch = next(talk)
-            self._send(batch)
             while True:
-                batch = talk.send(self._receive(batch.answers, wait, interruptible))
+                batch = talk.send(self._receive(answers, wait, interruptible))
                 self._send(batch, again=True)
+                answers = batch.answers
         except StopIteration as end:
             self._prelude = []
             return cast("list[Any]", end.value)

@@ -19,6 +19,7 @@ from regrow_signals.async_connection import AsyncConnection
 from regrow_signals.calls import Call, Command, Op
 from regrow_signals.connection import Connection, Interrupted, wait_for_store
 from regrow_signals.errors import (
+    BadInput,
     CorruptKey,
     FateUnknown,
     NoSuchAgent,
@@ -86,6 +87,26 @@ def proxy(tmp_path: Path, redis_url: str) -> Iterator[LosingProxy]:
     found = LosingProxy(tmp_path, redis_url.removeprefix("unix://"))
     yield found
     found.close()
+
+
+@pytest.fixture
+def tcp_url(redis_url: str) -> Iterator[str]:
+    """The server on a loopback port, by a proxy."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        client, _ = listener.accept()
+        with client, socket.socket(socket.AF_UNIX) as server:
+            server.connect(redis_url.removeprefix("unix://"))
+            while data := client.recv(65536):
+                server.sendall(data)
+                client.sendall(server.recv(65536))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield f"redis://localhost:{listener.getsockname()[1]}"
+    thread.join()
+    listener.close()
 
 
 @pytest.fixture
@@ -471,6 +492,76 @@ def test_awaited_connection_closed_while_idle_is_made_again(redis_url: str, raw:
             assert await connection.command(add("n")) == 2
 
     asyncio.run(scenario())
+
+
+def test_what_was_sent_ahead_is_answered_when_it_is_asked_for(connection: Connection) -> None:
+    sent = connection.send([add("n", repeatable=True), PING])
+
+    assert connection.receive(sent) == [1, "PONG"]
+    assert connection.command(add("n")) == 2
+
+
+def test_lost_answer_of_what_was_sent_ahead_is_asked_for_again(proxy: LosingProxy, raw: Any) -> None:
+    proxy.lose_answers = 1
+    with Connection.open(proxy.url) as connection:
+        sent = connection.send([add("n", repeatable=True)])
+
+        assert connection.receive(sent) == [2]
+        assert raw.get("n") == "2" and connection.generation == 2
+
+
+def test_fate_of_what_was_sent_ahead_is_unknown_when_every_answer_is_lost(proxy: LosingProxy) -> None:
+    proxy.lose_answers = 3
+    with Connection.open(proxy.url) as connection:
+        sent = connection.send([Call("send", (), (), int, repeatable=True)])
+
+        with pytest.raises(FateUnknown, match="may have run or not"):
+            connection.receive(sent)
+
+
+def test_no_server_is_told_when_the_answer_to_what_was_sent_ahead_is_asked_for() -> None:
+    connection = Connection.open("unix:///nowhere/redis.sock")
+    sent = connection.send([PING])
+
+    with pytest.raises(StoreUnavailable, match="cannot be reached"):
+        connection.receive(sent)
+
+
+def test_what_may_not_be_repeated_is_not_sent_ahead(connection: Connection, raw: Any) -> None:
+    with pytest.raises(BadInput, match="repeatable"):
+        connection.send([add("n")])
+    assert raw.get("n") is None
+
+
+def test_scripts_that_the_server_was_believed_to_have_are_given_to_it(
+    redis_url: str, raw: Any, keys: Keys, limits: Limits
+) -> None:
+    raw.script_flush()
+    with Connection.open(redis_url, scripts=["send"]) as connection:
+        with pytest.raises(NoSuchAgent):
+            connection.call(send(keys, limits, "nobody", Signal.of("a.b", 1)))
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("unix://:wrong@{path}", "asks for none"),
+        ("unix://somebody:wrong@{path}", "does not know this user and password"),
+    ],
+)
+def test_a_refused_login_is_a_wrong_server_before_anything_is_sent(
+    redis_url: str, raw: Any, url: str, why: str
+) -> None:
+    with Connection.open(url.format(path=redis_url.removeprefix("unix://"))) as connection:
+        with pytest.raises(WrongServer, match=why):
+            connection.command(add("n"))
+        assert connection.fileno() is None
+    assert raw.get("n") is None
+
+
+def test_a_database_that_is_not_there_is_refused_before_anything_is_sent(tcp_url: str) -> None:
+    with Connection.open(f"{tcp_url}/99999") as connection, pytest.raises(WrongServer, match="SELECT"):
+        connection.command(PING)
 
 
 def test_call_type_is_kept() -> None:

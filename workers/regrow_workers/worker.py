@@ -15,7 +15,7 @@ from regrow_signals import agents
 from regrow_signals.agents import Loaded, Owner
 from regrow_signals.calls import Call, Command
 from regrow_signals.commits import newer
-from regrow_signals.connection import Connection, Interrupted
+from regrow_signals.connection import Connection, Interrupted, Sent
 from regrow_signals.errors import BadPayload, Conflict, CorruptKey, RegrowError, StoreError
 from regrow_signals.exchange import Entries, stream_command
 from regrow_signals.keys import Keys
@@ -30,6 +30,7 @@ from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase, Slot
 from regrow_workers.stop_request import StopRequest
 from regrow_workers.store_watch import StoreWatch
+from regrow_workers.wear import Wear
 
 __all__ = ["Worker"]
 
@@ -68,7 +69,7 @@ class Worker:
     ) -> None:
         """Nothing here is the process's own: it is made before the fork, where nothing has to be copied for it."""
         agent, incarnation = order["agent"], int(order["incarnation"])
-        self._owner = Owner(agent, incarnation, secrets.token_hex(16), node)
+        self._owner = Owner(agent, incarnation, order.get("token") or secrets.token_hex(16), node)
         self._agent_type = agent_type
         self._connection = connection
         self._keys = keys
@@ -77,6 +78,7 @@ class Worker:
         self._settings = settings
         self._fail = FailPoints(settings.fail_points, incarnation)
         self._watch = StoreWatch(_LOG, agent)
+        self._wear = Wear(order)
         self._generation = 0
         self._base: Loaded | None = None
         self._worked = True
@@ -110,6 +112,10 @@ class Worker:
             if self._connection.generation != self._generation:
                 self._reload()
                 entries = []
+            if worn := self._wear.is_spent(self._loaded.version):
+                # What is in hand lies in the mailbox still: a fresh process of this life takes it up.
+                self._slot.note(Phase.RECYCLED, worn)
+                return WorkerExit.RECYCLED
             if self._loaded.blocked:
                 self._wait_for_room()
             elif not entries:
@@ -123,18 +129,49 @@ class Worker:
     # A turn.
 
     def _turn(self, entries: Entries) -> tuple[Entries, Ends | None]:
-        """Apply and commit the first entries; what is to be taken next. Lets go of its plan before anybody waits."""
-        plan = self._plan(entries)
-        read = self._commit(plan) if plan.taken else []
-        if read is None:
-            return [], None
-        return entries[plan.taken :] or read, plan.ends
+        """Apply and commit the first entries, and on as long as there are more; what is to be taken next.
 
-    def _plan(self, entries: Entries) -> CommitPlan:
+        While Redis works on one commit the next is planned: a plan changes nothing, and is dropped unless the commit
+        that it follows from stands. Lets go of its plans before anybody waits.
+        """
         loaded = self._loaded
-        first = entries[0][0]
-        if loaded.careful_until and not newer(first, loaded.careful_until):
-            self._announce(first)
+        if self._is_careful(loaded, entries):
+            self._announce(entries[0][0])
+        plan: CommitPlan | None = self._plan(loaded, entries)
+        while plan is not None and plan.taken:
+            entries = entries[plan.taken :]
+            sent = self._send_commit(plan, entries)
+            ahead = None
+            if entries and plan.ends is None and not self._is_careful(plan.after, entries):
+                ahead = self._plan_ahead(plan.after, entries)
+            read = self._receive_commit(plan, sent)
+            if read is None:
+                return [], None
+            entries += read
+            ends, plan = plan.ends, None
+            if ends is not None:
+                return entries, ends
+            if not (
+                self._stop.requested
+                or self._loaded.blocked
+                or self._connection.generation != self._generation
+                or self._wear.is_spent(self._loaded.version)
+            ):
+                plan = ahead
+        return entries, plan.ends if plan is not None else None
+
+    def _is_careful(self, loaded: Loaded, entries: Entries) -> bool:
+        return bool(loaded.careful_until) and not newer(entries[0][0], loaded.careful_until)
+
+    def _plan_ahead(self, loaded: Loaded, entries: Entries) -> CommitPlan:
+        try:
+            return self._plan(loaded, entries)
+        except BaseException:
+            # Between a command and its answer: nobody may ever get this answer for another.
+            self._connection.close()
+            raise
+
+    def _plan(self, loaded: Loaded, entries: Entries) -> CommitPlan:
         return batch.plan(
             self._agent_type,
             loaded,
@@ -182,7 +219,7 @@ class Worker:
     def _claim(self) -> Entries:
         """Claim, and in the same round trip read what waits: the mailbox begins after the cursor."""
         claim = agents.claim(self._keys, self._limits, self._owner, pid=os.getpid())
-        read = stream_command(self._mailbox, "0-0", self._settings.read_count, None)
+        read = stream_command(self._mailbox, "0-0", 2 * self._settings.read_count, None)
         loaded, entries = self._exchange([claim, read])
         self._generation = self._connection.generation
         self._base = loaded
@@ -200,7 +237,7 @@ class Worker:
             entries = self._connection.read_stream(
                 self._mailbox,
                 self._loaded.cursor,
-                count=self._settings.read_count,
+                count=2 * self._settings.read_count,
                 block_ms=int(self._settings.read_block * 1000),
             )
         except Interrupted:
@@ -219,14 +256,20 @@ class Worker:
             give_memory_back()
         return entries
 
-    def _commit(self, plan: CommitPlan) -> Entries | None:
-        """Commit, and in the same round trip read on. None: it did not stand, and the base is to be loaded anew."""
+    def _send_commit(self, plan: CommitPlan, rest: Entries) -> Sent:
+        """Send a commit, and in the same round trip read on after the ``rest`` that is in hand."""
         self._slot.note(Phase.STORING)
         self._fail.reach("before_commit")
         commit = agents.commit(self._keys, self._limits, plan.commit)
-        read = stream_command(self._mailbox, plan.commit.cursor, self._settings.read_count, None)
+        last = rest[-1][0] if rest else plan.commit.cursor
+        read = stream_command(self._mailbox, last, self._settings.read_count, None)
+        return self._connection.send([commit, read] if len(rest) <= self._settings.read_count else [commit])
+
+    def _receive_commit(self, plan: CommitPlan, sent: Sent) -> Entries | None:
+        """What was read after it. None: it did not stand, and the base is to be loaded anew."""
+        self._slot.note(Phase.STORING)
         try:
-            reply, entries = self._exchange([commit, read])
+            reply, *read = self._exchange(sent.items, sent)
         except Conflict as error:
             # Owner still ours: Redis went back in time. Load what it has now and go on from there, uncharged.
             agent = self._owner.agent
@@ -235,7 +278,7 @@ class Worker:
             return None
         self._fail.reach("after_commit")
         self._base = replace(plan.after, blocked=reply.blocked)
-        found: Entries = entries
+        found: Entries = read[0] if read else []
         return found
 
     def _release(self, reason: str) -> WorkerExit:
@@ -259,14 +302,19 @@ class Worker:
         answer: T = self._exchange([call])[0]
         return answer
 
-    def _exchange(self, items: Sequence[Call[Any] | Command[Any]]) -> list[Any]:
+    def _exchange(self, items: Sequence[Call[Any] | Command[Any]], sent: Sent | None = None) -> list[Any]:
         """One round trip, again and again until Redis answers. All that is asked here may be repeated.
+
+        ``sent``: the items are on their way already.
 
         Raises what the answer refuses; and ``_Left`` when nothing was claimed yet and the node asks to stop.
         """
         while True:
             try:
-                answers = self._connection.pipeline(items)
+                first, sent = sent, None
+                answers = (
+                    self._connection.pipeline(items) if first is None else self._connection.receive(first)
+                )
                 for answer in answers:
                     if isinstance(answer, RegrowError):
                         raise answer
