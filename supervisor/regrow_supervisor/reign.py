@@ -75,6 +75,7 @@ class Reign:
         self._clock = clock
         self._beats = Beats(keys, settings)
         self._poll_at = 0.0
+        self._ask_again_at = 0.0
         self._after = "0"
         self.view = LeaderView()
         self._tick_at = 0.0
@@ -140,10 +141,22 @@ class Reign:
                 self._commit(NodeAvailable(), Extras())
         if late.nodes:
             self._lose_nodes(late.nodes)
+        self._ask_full_nodes_again(now)
         for agent, incarnation in late.starts:
             self._fail_start(agent, incarnation)
         for agent, incarnation in late.agents:
             self._lose_agent(agent, incarnation)
+
+    def _ask_full_nodes_again(self, now: float) -> None:
+        """A slot may have come free without an end that was reported to us: one start in a while finds out."""
+        full = [node for node, known in self.view.nodes.items() if known.full]
+        if not full:
+            self._ask_again_at = now + self._settings.node_timeout_ms / 1000
+        elif now >= self._ask_again_at:
+            self._ask_again_at = now + self._settings.node_timeout_ms / 1000
+            for node in full:
+                self.view.note_room(node, full=False)
+            self._commit(NodeAvailable(), Extras())
 
     # Entries.
 
