@@ -87,7 +87,9 @@ class Settings(BaseSettings):
         "", description="Program of the embedded server; empty: one on PATH, else the wheel's."
     )
 
-    heartbeat: Seconds = Field(_NODE.heartbeat, description="Between two beats of a node.")
+    heartbeat: Seconds = Field(
+        _NODE.heartbeat, description="Longest time between two beats of a node (it beats twice as often)."
+    )
     node_timeout: Seconds = Field(
         _NODE.node_timeout,
         description="A node that has not beaten for so long is lost. More than two heartbeats.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import selectors
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -15,7 +16,7 @@ from regrow.child_environment import child_environment
 from regrow.child_process import ChildProcess
 from regrow.embedded_redis import EmbeddedRedis, running
 from regrow.settings import Settings, variable_of
-from regrow_signals.errors import StoreError
+from regrow_signals.errors import ApplicationError, StoreError
 from regrow_signals.server_url import mask_url
 
 __all__ = ["SERVICES", "Stack", "run_up"]
@@ -24,6 +25,17 @@ __all__ = ["SERVICES", "Stack", "run_up"]
 SERVICES = ("watchdog", "worker", "effects", "metrics")
 
 _GIVE_UP_CODES = (2, 78)  # wrong input, application cannot be loaded: a restart would only say it again
+_UNLOADABLE = 78
+_LOAD = f"""
+import sys
+from regrow_signals.errors import RegrowError
+from regrow_workers.application import load
+try:
+    load(sys.argv[1])
+except RegrowError as error:
+    print(" ".join(str(error).split()), file=sys.stderr)
+    sys.exit({_UNLOADABLE})
+"""
 _DISPENSABLE = ("metrics",)  # its port may be taken: the work goes on without it, and says so
 _LOOK_SECONDS = 0.2
 _SERVER_LOOK_SECONDS = 1.0
@@ -222,7 +234,11 @@ class Stack:
 
 
 def run_up(application: str, settings: Settings) -> int:
-    """``regrow up``: until SIGINT, SIGTERM or SIGHUP; a second one kills. Returns the exit code."""
+    """``regrow up``: until SIGINT, SIGTERM or SIGHUP; a second one kills. Returns the exit code.
+
+    An application that cannot be loaded is said in one line before anything is started (``ApplicationError``).
+    """
+    check_application(application)
     printer = _Printer(SERVICES)
     # Run by hand, while an application is written: every handler is watched, where a service takes samples.
     watched = {
@@ -253,6 +269,14 @@ def run_up(application: str, settings: Settings) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
     return stack.exit_code or 0
+
+
+def check_application(application: str) -> None:
+    """Load it once, in a process of its own: what its import starts or prints does not concern this one."""
+    words = [sys.executable, "-c", _LOAD, application]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode == _UNLOADABLE:
+        raise ApplicationError(done.stderr.strip().rpartition("\n")[2])
 
 
 def _tell(stack: Stack, say: Output) -> None:

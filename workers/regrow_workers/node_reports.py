@@ -51,7 +51,8 @@ class _Handed:
 
 class Reporter(threading.Thread):
     """1. Everything handed in is sent in order, at once, and again with the same content until Redis has taken it.
-    2. Each heartbeat one command says which lives make progress; its answer goes to the main loop.
+    2. Twice each heartbeat one command says which lives make progress; its answer goes to the main loop. (Twice: a node
+       that is frozen for two seconds just before a beat must still be heard within its timeout of three.)
 
     While Redis is away the queue grows by at most one report a life. Nothing here ends a life: the main loop does.
     """
@@ -67,7 +68,7 @@ class Reporter(threading.Thread):
         self._open = open_connection
         self._keys = keys
         self._inbox = inbox
-        self._heartbeat = heartbeat
+        self._heartbeat = heartbeat / 2
         # Not a SimpleQueue: its get(timeout) waits for ever when a signal comes after the time has run out (as
         # SIGCHLD does to a node that was stopped and continued).
         self._handed: Inbox[_Handed] = Inbox()
