@@ -12,6 +12,7 @@ from regrow.testing.memory_server import MemoryServer
 from regrow.testing.stepped_worker import Died, SteppedWorker
 from regrow_signals import nodes, relay
 from regrow_signals.errors import BadPayload, CorruptKey, Fenced
+from regrow_signals.ids import new_id
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_workers.agent import Agent
@@ -31,6 +32,7 @@ class _Life:
     agent: str
     incarnation: int
     worker: SteppedWorker
+    order: Mapping[str, str]
     killed: Killed | None = None
 
 
@@ -142,7 +144,9 @@ class SimulatedNode:
             # In a handler; in a real worker too this ends the process with the signal in hand.
             self._ended(life, leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code)))
         else:
-            if code is not None:
+            if code is WorkerExit.RECYCLED:
+                life.worker = self._new_worker(life.order, life.agent, life.incarnation)
+            elif code is not None:
                 self._ended(life, code)
             return done
         finally:
@@ -198,7 +202,12 @@ class SimulatedNode:
                 self.kill(agent, incarnation, Killed.OPERATOR)
 
     def _start(self, order: Mapping[str, str], agent: str, incarnation: int) -> None:
-        worker = SteppedWorker(
+        order = {**order, "token": new_id()}
+        worker = self._new_worker(order, agent, incarnation)
+        self._lives[agent, incarnation] = _Life(agent, incarnation, worker, order)
+
+    def _new_worker(self, order: Mapping[str, str], agent: str, incarnation: int) -> SteppedWorker:
+        return SteppedWorker(
             order=order,
             node=self.node,
             agent_type=self._types[order["type"]],
@@ -208,7 +217,6 @@ class SimulatedNode:
             settings=self._settings,
             reach=lambda step: self._reach(agent, incarnation, step),
         )
-        self._lives[agent, incarnation] = _Life(agent, incarnation, worker)
 
     def _relay(self) -> bool:
         delivered = 0

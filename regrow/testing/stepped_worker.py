@@ -103,6 +103,8 @@ class SteppedWorker(Worker):
             return True, None
         if self.asked.requested:
             return True, self._release(ASKED)
+        if self._wear.is_spent(self._loaded.version):
+            return True, WorkerExit.RECYCLED
         if self._loaded.blocked:
             if not self._ask(agents.unblocked(self._keys, self._owner)):
                 return False, None

@@ -269,6 +269,8 @@ def _start(child: ChildSpec) -> dict[str, Any]:
         "max_mailbox": child.max_mailbox,
         "max_attempts": child.max_attempts,
         "max_kills": child.max_kills,
+        "max_signals": child.max_signals,
+        "max_growth": child.max_growth,
         "labels": dict(child.labels),
     }
     return {name: value for name, value in start.items() if value is not None}

@@ -173,6 +173,16 @@ def test_an_exception_costs_one_restart_and_one_dead_letter() -> None:
     assert (tree.state("a", Counter).total, tree.incarnation("a")) == (1, 2)
 
 
+def test_a_recycled_agent_goes_on_in_the_same_life_and_nobody_hears_of_it() -> None:
+    tree = Harness(pair(max_signals=2))
+    for _ in range(7):
+        tree.send("a", Add())
+        tree.run()
+
+    assert (tree.state("a", Counter).total, tree.incarnation("a")) == (7, 1)
+    assert [event for event in tree.events() if event["event"] == "exited"] == []
+
+
 def test_an_impure_handler_is_found() -> None:
     tree = Harness(pair())
     tree.send("a", "impure")

@@ -75,6 +75,7 @@ class ChildSpec:
     ``shutdown`` is how long the child may take to end when asked: seconds, ``"brutal_kill"``, or ``"infinity"`` (a
     supervisor's default). ``None`` in an agent's ``shutdown``, ``deadline``, ``max_mailbox``, ``max_attempts`` and
     ``max_kills`` means: the setting's; in ``max_restarts``, ``max_seconds`` and ``on_exceeded``: the supervisor's own.
+    ``max_signals`` and ``max_growth`` (of memory) say when a fresh process takes the agent up; None: never.
     Durations are held in seconds, sizes in bytes.
     """
 
@@ -92,6 +93,8 @@ class ChildSpec:
     max_mailbox: int | None = None
     max_attempts: int | None = None
     max_kills: int | None = None
+    max_signals: int | None = None
+    max_growth: Size | None = None
     backoff: Backoff | Duration | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     max_restarts: int | None = None
@@ -114,7 +117,9 @@ class ChildSpec:
         if self.deadline is not None:
             self._set("deadline", self._seconds("deadline", self.deadline))
         self._set("max_memory", self._bytes("max_memory", self.max_memory))
-        for name in ("max_mailbox", "max_attempts", "max_kills"):
+        if self.max_growth is not None:
+            self._set("max_growth", self._bytes("max_growth", self.max_growth))
+        for name in ("max_mailbox", "max_attempts", "max_kills", "max_signals"):
             if getattr(self, name) is not None:
                 self._count(name, getattr(self, name), least=1)
         if self.max_restarts is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from regrow_workers.memory_limit import DEFAULT
 from regrow_workers.reasons import Killed
@@ -24,6 +25,8 @@ class Life:
     slot: Slot
     deadline: float
     max_memory: int = DEFAULT
+    order: Mapping[str, str] = field(default_factory=dict[str, str])
+    """As the worker was given it, with its token: for a fresh process of the same life."""
     pid: int | None = None
     forked_at: float | None = None
     beats: int = -1
@@ -36,6 +39,12 @@ class Life:
     @property
     def key(self) -> str:
         return life_key(self.agent, self.incarnation)
+
+    def renew(self) -> None:
+        """Its process has given way to another one, which is still to come."""
+        self.slot.clear(Phase.BOOT)
+        self.pid = self.forked_at = None
+        self.beats, self.beats_at = -1, 0.0
 
     def look(self, now: float) -> Reading:
         """Read the slot and remember when its counter last moved."""

@@ -21,7 +21,7 @@ from typing import Final
 
 from regrow_workers.slots import Phase, Reading
 
-__all__ = ["DEFAULT", "MemoryWatch", "lift_limit", "limit_jumps", "private_bytes"]
+__all__ = ["DEFAULT", "MemoryWatch", "lift_limit", "limit_jumps", "own_bytes", "private_bytes"]
 
 DEFAULT: Final = 512 << 20
 """For an order without a limit of its own."""
@@ -82,6 +82,15 @@ def private_bytes(pid: int) -> int:
         if words[0] in _PRIVATE:
             total += int(words[1]) * 1024
     return total
+
+
+def own_bytes() -> int:
+    """About what this process alone holds: cheap, and good for telling growth. 0 where there is no /proc."""
+    try:
+        words = _statm("self")
+    except OSError:
+        return 0
+    return words[1] - words[2]
 
 
 def _statm(who: str) -> list[int]:

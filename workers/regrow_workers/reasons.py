@@ -64,6 +64,7 @@ class WorkerExit(IntEnum):
     CRASHED = 70
     SUPERSEDED = 71
     FAILED = 72
+    RECYCLED = 73
 
 
 class Killed(StrEnum):
@@ -146,6 +147,9 @@ def _our_exit(status: int, slot: Reading, known: Knowledge) -> ExitReason | None
             if known.draining and slot.said == ASKED:
                 return ExitReason(Killed.DRAINED, "none", False)
             return ExitReason(slot.said[:REASON_LENGTH] or "normal", "none", True)
+        case (WorkerExit.RECYCLED, Phase.RECYCLED):
+            # Only where it gets no successor: it was asked to stop meanwhile.
+            return ExitReason(Killed.DRAINED if known.draining else ASKED, "none", not known.draining)
         case (WorkerExit.SUPERSEDED, Phase.SUPERSEDED):
             return ExitReason("superseded", "none", False)
         case (WorkerExit.FAILED, Phase.FAILED):

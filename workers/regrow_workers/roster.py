@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import signal
 import time
 from collections.abc import Callable, Collection
@@ -16,9 +17,17 @@ from regrow_workers.lives import Life, Pause, is_progressing, must_end
 from regrow_workers.memory_limit import DEFAULT, MemoryWatch
 from regrow_workers.node_messages import Order
 from regrow_workers.os_signals import process_state
-from regrow_workers.reasons import ExitReason, Killed, Knowledge, explain, is_expected, spawner_lost
+from regrow_workers.reasons import (
+    ExitReason,
+    Killed,
+    Knowledge,
+    WorkerExit,
+    explain,
+    is_expected,
+    spawner_lost,
+)
 from regrow_workers.settings import NodeSettings
-from regrow_workers.slots import Reading
+from regrow_workers.slots import Phase, Reading
 from regrow_workers.spawner_link import life_key
 from regrow_workers.spawner_process import SpawnerProcess
 
@@ -102,10 +111,18 @@ class Roster:
 
     def exited(self, key: str, status: int) -> None:
         """``status``: exit code, or minus the number of the signal that ended it."""
-        life = self._lives.pop(key, None)
+        life = self._lives.get(key)
         if life is None:
             return
         reading = life.slot.read()
+        if status == WorkerExit.RECYCLED and reading.phase is Phase.RECYCLED and self._goes_on(life):
+            log.event(
+                _LOG, "worker_recycled", agent=life.agent, incarnation=life.incarnation, reason=reading.said
+            )
+            life.renew()
+            self._hand_over(life)
+            return
+        del self._lives[key]
         known = Knowledge(life.killed, self.draining, life.was_stopped)
         self._report(life, reading, explain(status, reading, known))
         self._give_slot_back(life)
@@ -232,6 +249,7 @@ class Roster:
             self._never_ran(order, NO_ROOM)
             return
         deadline = _seconds(order.fields.get("deadline_ms"), self._settings.deadline)
+        # The token is made here, so that a fresh process of the same life can have it, too.
         life = Life(
             agent=agent,
             incarnation=incarnation,
@@ -239,17 +257,28 @@ class Roster:
             slot=slot,
             deadline=float("inf") if deadline is None else deadline,
             max_memory=int(order.fields.get("max_memory", DEFAULT)),
+            order={**order.fields, "token": secrets.token_hex(16)},
         )
         self._lives[life.key] = life
-        spawner.say(
+        self._hand_over(life)
+
+    def _hand_over(self, life: Life) -> None:
+        """Have the spawner make a process for it."""
+        assert self._spawner is not None, "without one nothing is handed over"
+        self._spawner.say(
             {
                 "do": "start",
                 "key": life.key,
-                "slot": slot.index,
-                "node": order.node,
-                "order": dict(order.fields),
+                "slot": life.slot.index,
+                "node": life.node,
+                "order": dict(life.order),
             }
         )
+
+    def _goes_on(self, life: Life) -> bool:
+        """Nobody wants it to end, and there is somebody to make its next process."""
+        asked = life.kill_at is not None or life.killed is not None or life.forgotten
+        return not (asked or self.draining or self._spawner is None)
 
     def _ask(self, life: Life, within: float | None) -> None:
         """Ask to stop; it is killed when ``within`` seconds have gone by (None: waits for ever)."""

@@ -33,7 +33,7 @@ TEXT_BYTES = SLOT_BYTES - _TEXT_AT
 
 
 class Phase(IntEnum):
-    """What a worker is at. The last five are ends: only the worker's own code writes them, so an exit code that a
+    """What a worker is at. The last six are ends: only the worker's own code writes them, so an exit code that a
     handler happened to choose is never taken for one of ours."""
 
     FREE = 0
@@ -46,6 +46,7 @@ class Phase(IntEnum):
     FAILED = 12
     BOOT_FAILED = 13
     CRASHED = 14
+    RECYCLED = 15
 
 
 @dataclass(frozen=True, slots=True)

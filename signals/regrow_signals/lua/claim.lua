@@ -32,6 +32,7 @@ local owner = record[2] or ''
 if ARGV[3] == '' or record[1] ~= ARGV[2] or record[3] == ARGV[2] then return {'refused', 'fenced'} end
 if owner ~= '' and owner ~= ARGV[3] then return {'refused', 'fenced'} end
 local reply = loaded(agent)
+if reply[1] == 'ok' and owner == ARGV[3] then redis.call('HSET', agent, 'pid', ARGV[5]) end -- a fresh process of this life
 if reply[1] ~= 'ok' or owner == ARGV[3] then return reply end
 local cursor, careful, trying = reply[7], reply[8], reply[9]
 local entry, attempts, kills = string.match(trying, '^(%d+%-%d+) (%d+) (%d+)$')
