@@ -151,8 +151,8 @@ class CommitReply:
 def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
     """Write the batch, whole or not at all. Raises ``Fenced``, or ``Conflict`` when Redis is elsewhere.
 
-    An emit beyond ``max_hops`` becomes the sender's dead letter. Counts ``signals_applied_total`` and
-    ``transitions_total``, and for each dead letter ``signals_dead_total``, besides the plan's own counters.
+    An emit beyond ``max_hops`` becomes the sender's dead letter. Counts ``signals_applied_total``, and for each dead
+    letter ``signals_dead_total``, besides the plan's own counters.
     """
     _check(limits, plan)
     dead, emits = _deliverable(limits, plan)
@@ -234,7 +234,6 @@ def _counters(plan: Commit) -> dict[str, int]:
     if plan.handled:
         applied = f"signals_applied_total|type={plan.agent_type}"
         counters[applied] = counters.get(applied, 0) + plan.handled
-        counters["transitions_total"] = counters.get("transitions_total", 0) + plan.handled
     return counters
 
 

@@ -114,7 +114,7 @@ def beat(keys: Keys, node: str, running: Sequence[tuple[str, int]], *, load: int
 def report_exit(keys: Keys, report: ExitReport) -> Call[Recorded]:
     """Tell the watchdog how an incarnation ended: ``stale`` if it is not current, ``known`` if it was told before.
 
-    An end as ``superseded`` is always stale: that process never owned the agent.
+    An end as ``superseded`` is stale as long as somebody owns the agent: that process does not.
     """
     agent = report.agent
     args = (

@@ -121,6 +121,17 @@ def test_superseded_process_does_not_end_the_life_that_bears_its_number(
         assert stage.die(owner, reason="superseded", charge="none") == "stale"
 
 
+def test_superseded_process_of_a_claim_that_redis_has_lost_is_the_end_of_that_life(stage: Stage) -> None:
+    owner, _ = stage.live("a")
+    stage.raw.hset(stage.keys.agent("a"), mapping={"owner": "", "status": "starting"})  # before its claim
+
+    assert stage.die(owner, reason="superseded", charge="none") == "recorded"
+
+    assert stage.agent("a")["ended"] == "1"
+    assert stage.entries(stage.keys.exits)[-1]["reason"] == "superseded"
+    assert stage.die(owner, reason="superseded", charge="none") == "known"
+
+
 def test_signal_already_committed_is_not_noted_as_in_hand(stage: Stage) -> None:
     owner, loaded = stage.live("a")
     [entry] = stage.feed("a")

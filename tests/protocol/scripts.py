@@ -186,7 +186,7 @@ def report(scenario: Scenario, world: World, call: Call) -> Reply:
     """Ends the life: no owner any more. What a life that claimed had in hand is charged at the next claim."""
     record, flaw = world.agents[call.agent], scenario.flaw
     charge, in_hand, superseded = call.args
-    if superseded and flaw is not Flaw.SUPERSEDED_IS_AN_END:
+    if superseded and record.owner != NOBODY and flaw is not Flaw.SUPERSEDED_IS_AN_END:
         return world, "stale"
     if record.incarnation != call.incarnation and flaw is not Flaw.EXIT_OF_ANY_LIFE:
         return world, "stale"

@@ -1,14 +1,16 @@
 -- Records the end of the agent's current incarnation; 'stale' or 'known' where there is nothing to record.
--- Needs entry_ids. `exit`: incarnation reason charge error in_hand. An incarnation that was `superseded` never owned
--- the agent: its end is not the end of the life that bears the same number.
+-- Needs entry_ids. `exit`: incarnation reason charge error in_hand. A process that was `superseded` does not own the
+-- agent: its end is not the end of the life that bears the same number, unless nobody owns it: Redis went back to
+-- before its claim, and nobody else will ever claim that life.
 local function record_exit(agent, exit, now)
   local record = redis.call('HMGET', agent, 'incarnation', 'ended', 'cursor', 'trying', 'owner')
-  if record[1] ~= exit.incarnation or string.find(exit.reason, '^superseded') then return 'stale' end
+  local owned = record[5] and record[5] ~= ''
+  if record[1] ~= exit.incarnation or (owned and string.find(exit.reason, '^superseded')) then return 'stale' end
   if record[2] == exit.incarnation then return 'known' end
   redis.call('HSET', agent, 'ended', exit.incarnation, 'owner', '', 'pid', '', 'status', 'exited', 'exit_reason', exit.reason)
   if exit.error ~= '' then redis.call('HSET', agent, 'last_error', exit.error) end
   -- A life that never claimed had nothing in hand: the charge and the moment of the death before it stand.
-  if record[5] and record[5] ~= '' then
+  if owned then
     redis.call('HSET', agent, 'exit_ms', now, 'charge', exit.charge)
     local tried = string.match(record[4] or '', '^(%d+%-%d+) ')
     if is_id(exit.in_hand) and is_id(record[3]) and older(record[3], exit.in_hand) and tried ~= exit.in_hand then
