@@ -20,6 +20,7 @@ from regrow_signals.connection import Connection
 from regrow_signals.errors import RegrowError
 
 __all__ = [
+    "APPLICATION",
     "BenchError",
     "System",
     "kill_worker",

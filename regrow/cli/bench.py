@@ -47,6 +47,16 @@ def latency(signals: int, as_json: bool) -> None:
     _show(measure_latency(signals), as_json)
 
 
+@bench_command.command("idle")
+@click.option("--seconds", default=20.0, show_default=True, type=click.FloatRange(1, 3600))
+@json_option
+def idle(seconds: float, as_json: bool) -> None:
+    """What does an agent without signals cost: memory, commands to Redis?"""
+    from regrow.bench.idle import measure_idle  # starts a system; not needed by other commands
+
+    _show(measure_idle(seconds), as_json)
+
+
 @bench_command.command("supervision")
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1, 100))
 @json_option
