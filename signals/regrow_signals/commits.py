@@ -6,7 +6,7 @@ import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from regrow_signals.answers import answer, cut, entry_id
 from regrow_signals.calls import Arg, Call
@@ -98,9 +98,8 @@ class DeadAppend:
     fields: Mapping[str, str | bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class JournalAppend:
-    """One transition; ``state`` (JSON) goes with the last one of a commit."""
+class JournalAppend(NamedTuple):
+    """One transition; ``state`` (JSON) goes with the last one of a commit. A tuple: one is made for every signal."""
 
     entry: str
     signal_id: str
@@ -180,8 +179,8 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
         args += (effect.effect_id, effect.name, effect.args, effect.timeout_ms, effect.retries)
         args += (int(effect.idempotent), effect.backoff_ms)
     for entry in plan.journal:
-        args += (entry.entry, entry.signal_id, entry.type, entry.at_ms, entry.version, entry.directives)
-        args += (entry.digest, entry.outcome, int(entry.state is not None), entry.state or "")
+        args += entry[:8]
+        args += (0, "") if entry.state is None else (1, entry.state)
     for counter in counters.items():
         args += counter
     return Call(COMMIT, names, args, lambda reply: _reply(reply, agent), repeatable=True, hint=agent)

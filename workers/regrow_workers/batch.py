@@ -154,7 +154,7 @@ class _Batch:
     def planned(self) -> CommitPlan:
         """The commit, with the whole state beside its last transition."""
         if self.journal:
-            self.journal[-1] = replace(self.journal[-1], state=self.encoded)
+            self.journal[-1] = self.journal[-1]._replace(state=self.encoded)
         schema = max(self.loaded.schema, self.definition.schema)
         commit = Commit(
             owner=self.owner,
