@@ -9,6 +9,7 @@ import click
 
 from regrow.cli.output import ago, json_option, parse_json, print_json, stamp
 from regrow.cli.session import Session
+from regrow.past_state import past_state
 from regrow.tree_view import Branch, Budget, Leaf, read_tree
 from regrow_signals import views
 from regrow_signals.errors import NoSuchAgent
@@ -18,13 +19,22 @@ __all__ = ["events_command", "state_command", "tree_command"]
 #: entries read at once while events are followed
 FOLLOW_COUNT = 100
 
+#: more than a journal keeps
+JOURNAL_COUNT = 100_000
+
 
 @click.command("state")
 @click.argument("agent")
+@click.option(
+    "--at", type=click.IntRange(min=0), default=None, metavar="VERSION", help="As it was at a version."
+)
 @json_option
 @click.pass_obj
-def state_command(session: Session, agent: str, as_json: bool) -> None:
+def state_command(session: Session, agent: str, at: int | None, as_json: bool) -> None:
     """The last committed state of AGENT, and where it stands."""
+    if at is not None:
+        _show_past(session, agent, at, as_json)
+        return
     record, backlog, dead = session.connection.pipeline(
         [
             views.agent_record(session.keys, agent),
@@ -59,6 +69,30 @@ def state_command(session: Session, agent: str, as_json: bool) -> None:
     click.echo(json.dumps(document["state"], indent=2, ensure_ascii=False))
     if document["last_error"]:
         click.echo(f"last error:\n{document['last_error']}")
+
+
+def _show_past(session: Session, agent: str, version: int, as_json: bool) -> None:
+    record = session.connection.command(views.agent_record(session.keys, agent))
+    if not record:
+        raise NoSuchAgent(f"no agent {agent} is registered; `regrow tree` shows those there are")
+    lines = session.connection.command(views.journal(session.keys, agent, count=JOURNAL_COUNT))
+    found = past_state(agent, record, [line for _, line in lines], version)
+    at = stamp(found.line.get("at_ms"))
+    document = {
+        "agent": agent,
+        "version": version,
+        "signal": found.line.get("signal"),
+        "type": found.line.get("type"),
+        "at": at,
+        "directives": parse_json(found.line.get("directives")),
+        "state": parse_json(found.state),
+    }
+    if as_json:
+        print_json(document)
+        return
+    after = f"after {document['type']} ({document['signal']}) of {at}" if found.line else "as it began"
+    click.echo(f"{agent} at version {version}, {after}")
+    click.echo(json.dumps(document["state"], indent=2, ensure_ascii=False))
 
 
 @click.command("tree")
