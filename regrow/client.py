@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 from regrow import control
 from regrow.control import TIMEOUT, ChildCounts, ChildInfo, StartedChild
 from regrow_signals import client
+from regrow_signals.deletion import Deleted, delete_agent
 from regrow_signals.durations import Duration
 from regrow_signals.errors import BadSetting
 from regrow_supervisor.spec import Supervisor
@@ -72,6 +73,13 @@ class Client(client.Client):
         """How many specs, living children, supervisors, workers."""
         return self.connection.run(control.count_children(self.keys, supervisor, timeout=timeout))
 
+    def delete(self, agent: str, *, force: bool = False) -> Deleted:
+        """Forget an agent that no supervisor has on record any more: state, mailbox, dead letters, all.
+
+        ``Refused`` while it is on record or may run; without ``force`` also while it has signals, letters or effects.
+        """
+        return self.connection.run(delete_agent(self.keys, self._calls.limits, agent, force=force))
+
 
 class AsyncClient(client.AsyncClient):
     __doc__ = client.AsyncClient.__doc__
@@ -116,6 +124,10 @@ class AsyncClient(client.AsyncClient):
     async def count_children(self, supervisor: str, *, timeout: Duration = TIMEOUT) -> ChildCounts:
         """As ``Client.count_children``."""
         return await self.connection.run(control.count_children(self.keys, supervisor, timeout=timeout))
+
+    async def delete(self, agent: str, *, force: bool = False) -> Deleted:
+        """As ``Client.delete``."""
+        return await self.connection.run(delete_agent(self.keys, self._calls.limits, agent, force=force))
 
 
 def _settings(namespace: str | None) -> Settings:

@@ -33,6 +33,7 @@ HOMES = {
     "revive": "steer",
     "drain": "steer",
     "children": "steer",
+    "delete": "steer",
     "redis": "redis",
     "doctor": "redis",
     "bench": "bench",

@@ -13,6 +13,7 @@ from regrow.control import ask_watchdog, count_children, which_children
 
 __all__ = [
     "children_command",
+    "delete_command",
     "drain_command",
     "kill_command",
     "restart_command",
@@ -108,3 +109,22 @@ def children_command(session: Session, supervisor: str, as_json: bool) -> None:
     click.echo(
         f"{counts.specs} specs, {counts.active} active, {counts.supervisors} supervisors, {counts.workers} workers"
     )
+
+
+@click.command("delete")
+@click.argument("agent")
+@click.option(
+    "--force", is_flag=True, help="Also with signals, dead letters or effects in it: they are lost."
+)
+@json_option
+@click.pass_obj
+def delete_command(session: Session, agent: str, force: bool, as_json: bool) -> None:
+    """Forget AGENT for good, with its state and mailbox. It must be out of the tree."""
+    gone = session.client.delete(agent, force=force)
+    if as_json:
+        print_json({"op": "delete", "agent": agent, **asdict(gone)})
+    else:
+        click.echo(
+            f"{agent} is deleted, with {gone.signals} signals, {gone.dead_letters} dead letters and {gone.outbox} "
+            "open effects and emits"
+        )

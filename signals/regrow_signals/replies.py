@@ -28,6 +28,15 @@ REFUSALS: Final[Mapping[str, tuple[type[errors.Refused], str]]] = {
     "fenced": (errors.Fenced, "{0}: this incarnation is not the current one"),
     "conflict": (errors.Conflict, "{0}: version or cursor is not what the step was made from"),
     "not_leader": (errors.NotLeader, "the leader's lease is not ours"),
+    "still_supervised": (
+        errors.Refused,
+        "{0} is a child of {1}: take it out of the tree, or call terminate_child and delete_child, first",
+    ),
+    "still_running": (errors.Refused, "{0} has a process that has not ended yet"),
+    "not_empty": (
+        errors.Refused,
+        "{0} still has {1} signals, {2} dead letters and {3} open effects and emits; force deletes them too",
+    ),
     "no_such_letter": (errors.Refused, "{0} has no dead letter {1}"),
 }
 

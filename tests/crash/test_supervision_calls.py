@@ -18,10 +18,13 @@ from regrow.errors import (
     ChildNotFound,
     FateUnknown,
     MaxChildren,
+    NoSuchAgent,
+    Refused,
     StillRestarting,
     StillRunning,
     SupervisorNotFound,
 )
+from regrow_signals import views
 from regrow_signals.ids import new_id
 from tests.conftest import PrivateServer, wait_until
 from tests.crash.supervision_app import Played, player
@@ -214,6 +217,35 @@ def test_calls_from_the_command_line(system: SupervisedSystem, name: str) -> Non
         wait_until(lambda: system.life(a).incarnation == 2 and system.is_running(a), "it runs anew", LONG)
         wrong = system.command("children", "nowhere")
         assert wrong.returncode != 0 and "nowhere" in wrong.stderr
+
+
+def test_an_agent_is_deleted_once_no_supervisor_wants_it(system: SupervisedSystem, name: str) -> None:
+    client, a = system.client, f"{name}-a"
+    with system.branch(Supervisor(name, [player(f"{name}-b")])) as branch:
+        client.start_child(branch.path, player(a))
+        client.send(a, Played(n=1)).wait(LONG)
+        with pytest.raises(Refused, match=branch.path):
+            client.delete(a)
+        client.terminate_child(branch.path, a)
+        with pytest.raises(Refused, match=branch.path):
+            client.delete(a)
+        client.delete_child(branch.path, a)
+        waiting = client.send(a, Played(n=2))  # it is still registered
+        with pytest.raises(Refused, match="1 signals"):
+            client.delete(a)
+
+        assert system.command("delete", a, "--force").returncode == 0
+
+        assert system.record(a) == {} and a not in system.look.command(views.agent_ids(system.keys))
+        assert waiting.status().state == "unknown"
+        with pytest.raises(NoSuchAgent):
+            client.send(a, Played(n=3))
+        with pytest.raises(NoSuchAgent):
+            client.delete(a)
+        assert (
+            client.start_child(branch.path, player(a)).incarnation is not None
+        )  # a new one of the same name
+        assert system.record(a)["state"] == '{"played":[]}'
 
 
 def test_without_a_watchdog_a_call_says_that_its_fate_is_open(own_server: PrivateServer) -> None:
