@@ -7,6 +7,7 @@ import click
 from regrow.cli.output import json_option, print_json, stamp, table
 from regrow.cli.session import Session
 from regrow_signals.client import Client
+from regrow_signals.errors import BadInput, Refused
 
 __all__ = ["dead_command"]
 
@@ -45,11 +46,23 @@ def list_letters(session: Session, agent: str, count: int, as_json: bool) -> Non
 @click.argument("letters", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All dead letters that the agent has now.")
 @click.pass_obj
-def retry_letters(session: Session, agent: str, letters: tuple[str, ...], every: bool) -> None:
-    """Put LETTERS of AGENT at the end of its mailbox, under a new id."""
+def retry_letters(session: Session, agent: str, letters: tuple[str, ...], every: bool) -> int:
+    """Put LETTERS of AGENT at the end of its mailbox, under a new id.
+
+    With --all one that is refused stays where it is, and does not keep the others from being sent.
+    """
+    refused = 0
     for letter in _chosen(session.client, agent, letters, every):
-        receipt = session.client.dead_retry(agent, letter)
-        click.echo(f"{letter} is sent again as {receipt.signal_id}")
+        try:
+            receipt = session.client.dead_retry(agent, letter)
+        except (Refused, BadInput) as error:
+            if not every:
+                raise
+            refused += 1
+            click.echo(f"regrow: {letter} stays a dead letter: {error}", err=True)
+        else:
+            click.echo(f"{letter} is sent again as {receipt.signal_id}")
+    return 1 if refused else 0
 
 
 @dead_command.command("drop")

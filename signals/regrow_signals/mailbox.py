@@ -126,15 +126,15 @@ def dead_retry(keys: Keys, limits: Limits, agent: str, letter: str) -> Op[Receip
 
     Never repeated by itself. ``NoSuchAgent`` when whom it is for is not registered (yet); the letter stays.
     """
-    place = _letter(letter)
-    target = yield Command(("XRANGE", keys.dead(check_id(agent, "agent")), place, place), _target, hint=agent)
+    place, dead = _letter(letter), keys.dead(check_id(agent, "agent"))
+    target = yield Command(("XRANGE", dead, place, place), _target, hint=dead)
     receiver = target or agent
 
     def parse(reply: Any) -> Receipt:
         _, new, entry, birth = words(reply, receiver)
         return Receipt(receiver, new, entry, birth, remembered=False)
 
-    names = (keys.agent(receiver), keys.mailbox(receiver), keys.dead(agent), keys.fate(agent), keys.counters)
+    names = (keys.agent(receiver), keys.mailbox(receiver), dead, keys.fate(agent), keys.counters)
     args = (place, limits.max_mailbox, _fates(limits), target)
     receipt: Receipt = yield Call(DEAD_RETRY, names, args, parse, hint=receiver)
     return receipt
