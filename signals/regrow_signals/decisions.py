@@ -74,8 +74,8 @@ class Register:
 class StartOrder:
     """Start ``agent`` on ``node`` as ``incarnation``, which must be higher than the stored one. Empties the owner.
 
-    ``fresh``: the life begins from this state (JSON; '' lets its worker make it from ``init``) and schema instead of the
-    stored one. Mailbox and cursor stay; the version rises, since versions never run twice.
+    ``fresh``: the life begins from this state (JSON; '' lets its worker make it from ``init``) and schema instead of
+    the stored one. Mailbox and cursor stay; the version rises, since versions never run twice.
     """
 
     agent: str

@@ -160,7 +160,8 @@ class SupervisedSystem:
         return self.look.command(views.agent_record(self.keys, agent))
 
     def supervisor(self, path: str) -> SupervisorState:
-        return from_fields(self.look.command(views.supervisor_record(self.keys, path)))
+        record = self.look.command(views.supervisor_record(self.keys, path))
+        return from_fields(record)
 
     def counter(self, name: str) -> int:
         return self.look.command(views.counters(self.keys)).get(name, 0)

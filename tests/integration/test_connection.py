@@ -537,9 +537,8 @@ def test_scripts_that_the_server_was_believed_to_have_are_given_to_it(
     redis_url: str, raw: Any, keys: Keys, limits: Limits
 ) -> None:
     raw.script_flush()
-    with Connection.open(redis_url, scripts=["send"]) as connection:
-        with pytest.raises(NoSuchAgent):
-            connection.call(send(keys, limits, "nobody", Signal.of("a.b", 1)))
+    with Connection.open(redis_url, scripts=["send"]) as connection, pytest.raises(NoSuchAgent):
+        connection.call(send(keys, limits, "nobody", Signal.of("a.b", 1)))
 
 
 @pytest.mark.parametrize(

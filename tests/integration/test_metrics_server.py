@@ -48,7 +48,8 @@ def get(server: MetricsServer, path: str) -> tuple[int, str]:
 
 
 def put_agent(raw: redis.Redis, agent: str, **fields: str) -> None:
-    raw.hset(KEYS.agent(agent), mapping={"type": "support", "status": "running", **fields})
+    for name, value in {"type": "support", "status": "running", **fields}.items():
+        raw.hset(KEYS.agent(agent), name, value)
     raw.zadd(KEYS.agents, {agent: 0})
 
 
