@@ -99,13 +99,13 @@ def running_system(environment: Mapping[str, str] | None = None) -> Generator[Sy
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float) -> None:
-    """Poll every 5 ms; ``BenchError`` names what never came true."""
+def until(condition: Callable[[], bool], what: str, seconds: float, *, pause: float = 0.005) -> None:
+    """Look every ``pause`` seconds; ``BenchError`` names what never came true."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
             raise BenchError(f"did not come true within {seconds:g} s: {what}")
-        time.sleep(0.005)
+        time.sleep(pause)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

@@ -18,6 +18,7 @@ from regrow_signals.errors import RegrowError
 __all__ = ["measure_throughput"]
 
 PART = 5_000
+LOOK = 0.02  # seconds between two looks at the backlog: each costs Redis a little
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ def measure_throughput(signals: int = 100_000, rounds: int = 5) -> dict[str, Any
         "signals": signals,
         "rounds": rounds,
         "per_second": round(statistics.median(each.per_second for each in batched)),
+        "best_per_second": round(max(each.per_second for each in batched)),
         "per_second_rounds": [round(each.per_second) for each in batched],
         "worker_cpu_us_per_signal": round(statistics.median(each.worker_cpu_us for each in batched), 1),
         "redis_cpu_us_per_signal": round(statistics.median(each.redis_cpu_us for each in batched), 1),
@@ -65,7 +67,7 @@ def _one_round(system: System, signals: int, redis: int) -> _Round:
     worker = system.wait_running()
     left, began = _waiting(system), time.perf_counter()
     used = cpu_seconds(worker), cpu_seconds(redis)
-    until(lambda: _waiting(system) == 0, "all signals are applied", 120.0)
+    until(lambda: _waiting(system) == 0, "all signals are applied", 120.0, pause=LOOK)
     took = time.perf_counter() - began
     return _Round(
         per_second=left / took,
