@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from regrow import errors
 from regrow.client import AsyncClient, Client
+from regrow.control import ChildCounts, ChildInfo, StartedChild
 from regrow_signals.client import Message, SentReceipt
+from regrow_signals.deletion import Deleted
 from regrow_signals.errors import RegrowError, Reject
 from regrow_signals.mailbox import Receipt, Status
 from regrow_signals.signal import Payload, Signal
@@ -30,5 +32,6 @@ __all__ = [
     "effect", "Effect", "EffectContext", "Done", "Failed", "InDoubt",
     "Supervisor", "ChildSpec", "Backoff", "on_worker_start",
     "Client", "AsyncClient", "Message", "Receipt", "SentReceipt", "Status",
+    "StartedChild", "ChildInfo", "ChildCounts", "Deleted",
     "RegrowError", "errors",
 ]  # fmt: skip

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from regrow import AsyncClient, Client, Supervisor
-from regrow.control import ChildCounts, ChildInfo, StartedChild
+from regrow import AsyncClient, ChildCounts, ChildInfo, Client, StartedChild, Supervisor
 from regrow.errors import (
     AlreadyPresent,
     AlreadyStarted,

@@ -27,6 +27,8 @@ ROOMS = {
 PROMISED = {
     "Agent", "AsyncClient", "Client", "Context", "EffectContext", "Emit", "Payload", "Reject", "Signal", "State",
     "Step", "Stop", "Supervisor", "effect", "handles",
+    # What the clients' calls return, so that a caller can annotate it.
+    "ChildCounts", "ChildInfo", "Deleted", "Receipt", "SentReceipt", "StartedChild", "Status",
 }  # fmt: skip
 
 
