@@ -99,7 +99,18 @@ class AsyncConnection:
         return self._link is not None and not self._link.at_eof()
 
     async def close(self) -> None:
-        """Drop the socket. The connection may be used again and then connects anew."""
+        """Close the socket and wait, briefly, until that is done: with TLS both sides say goodbye.
+
+        The connection may be used again and then connects anew.
+        """
+        link, self._link = self._link, None
+        if link is not None:
+            from regrow_signals import redis_py_links  # slow and large: workers never await
+
+            await redis_py_links.close(link)
+
+    async def _drop(self) -> None:
+        """Let go of a socket whose answers cannot be trusted any more; nobody waits for its other side."""
         link, self._link = self._link, None
         if link is not None:
             await link.disconnect(nowait=True)
@@ -111,17 +122,17 @@ class AsyncConnection:
                 try:
                     return await self._attempt(items, wait)
                 except Lost as lost:
-                    await self.close()
+                    await self._drop()
                     sent = sent or lost.sent
                     if attempt == 2 or (lost.sent and not may_repeat(items)):
                         raise lost_error(items, self.where, str(lost), sent=sent) from None
                 except StoreUnavailable as error:
-                    await self.close()
+                    await self._drop()
                     if not sent:
                         raise
                     raise lost_error(items, self.where, str(error), sent=sent) from None
                 except BaseException:  # a cancel too: the answer is still on its way
-                    await self.close()
+                    await self._drop()
                     raise
             raise AssertionError("unreachable")
 

@@ -26,9 +26,12 @@ from regrow_signals.server_url import connection_options
 from regrow_signals.socket_link import cannot_be_reached, refused_at_the_door
 from regrow_signals.store_errors import store_error
 
-__all__ = ["CONNECT_ERRORS", "AsyncLink", "RedisPyLink", "connect_error", "new_async_link"]
+__all__ = ["CONNECT_ERRORS", "AsyncLink", "RedisPyLink", "close", "connect_error", "new_async_link"]
 
 CONNECT_ERRORS = (redis_errors.RedisError, OSError)
+
+#: how long a TLS goodbye may take
+CLOSE_SECONDS = 1.0
 
 
 class _Blocking(Protocol):
@@ -112,6 +115,14 @@ class _TLSLink(_Streams, AsyncTLS):
 
 class _UnixLink(_Streams, AsyncUnix):
     pass
+
+
+async def close(link: AsyncLink) -> None:
+    """Close and wait until the other side has heard, or for a second; then the socket is dropped all the same."""
+    try:
+        await asyncio.wait_for(link.disconnect(), CLOSE_SECONDS)
+    except (TimeoutError, *CONNECT_ERRORS):
+        await link.disconnect(nowait=True)
 
 
 def new_async_link(url: str, timeout: float) -> AsyncLink:
