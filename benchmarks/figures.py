@@ -1,6 +1,6 @@
 """The figures of ``benchmarks/README.md``, measured anew.
 
-``python benchmarks/figures.py`` prints the table; ``--write`` puts it into the README; ``--json FILE`` keeps every run.
+``python benchmarks/figures.py`` prints the table; ``--write`` puts it into this folder's README and the first one; ``--json FILE`` keeps every run.
 The benches take turns, so that a busy minute of the machine does not fall on one of them alone; each figure is the
 median of its runs.
 """
@@ -24,7 +24,8 @@ from regrow.bench.recovery import measure_recovery
 from regrow.bench.supervision import measure_supervision
 from regrow.bench.throughput import measure_throughput
 
-README = Path(__file__).with_name("README.md")
+HERE = Path(__file__).resolve().parent
+PAGES = (HERE / "README.md", HERE.parent / "README.md")
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 Result = Mapping[str, Any]
@@ -126,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=3, help="how often each bench is run (3)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work of each run")
     parser.add_argument("--json", type=Path, help="write every run's result here")
-    parser.add_argument("--write", action="store_true", help=f"put the table into {README.name}")
+    parser.add_argument("--write", action="store_true", help="put the table into both README files")
     told = parser.parse_args(arguments)
     before = os.getloadavg()[0]
     runs = measured(told.runs, 10 if told.quick else 1)
@@ -135,7 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if told.json is not None:
         told.json.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
     if told.write:
-        README.write_text(with_table(README.read_text(encoding="utf-8"), table), encoding="utf-8")
+        for page in PAGES:
+            page.write_text(with_table(page, table), encoding="utf-8")
 
 
 def measured(runs: int, part: int) -> dict[str, list[Result]]:
@@ -179,12 +181,12 @@ def machine(load: float, runs: int) -> str:
     )
 
 
-def with_table(text: str, table: str) -> str:
-    """``text`` with what stands between the two marks replaced."""
-    head, begin, rest = text.partition(BEGIN)
+def with_table(page: Path, table: str) -> str:
+    """The page with what stands between the two marks replaced."""
+    head, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not begin or not end:
-        raise SystemExit(f"{README}: the marks {BEGIN} and {END} are not there")
+        raise SystemExit(f"{page}: the marks {BEGIN} and {END} are not there")
     return f"{head}{BEGIN}\n{table}\n{END}{tail}"
 
 
