@@ -1,8 +1,8 @@
 """The figures of ``benchmarks/README.md``, measured anew.
 
-``python benchmarks/figures.py`` prints the table; ``--write`` puts it into this folder's README and the first one; ``--json FILE`` keeps every run.
-The benches take turns, so that a busy minute of the machine does not fall on one of them alone; each figure is the
-median of its runs.
+``python benchmarks/figures.py`` prints the table; ``--write`` puts it into this folder's README and the first one;
+``--json FILE`` keeps every run. The benches take turns, so that a busy minute of the machine does not fall on one of
+them alone; each figure is the median of its runs.
 """
 
 from __future__ import annotations
