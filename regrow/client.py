@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Self
 from regrow import control
 from regrow.control import TIMEOUT, ChildCounts, ChildInfo, StartedChild
 from regrow_signals import client
+from regrow_signals.client import AsyncSentReceipt, SentReceipt
+from regrow_signals.creation import Creation
 from regrow_signals.deletion import Deleted, delete_agent
 from regrow_signals.durations import Duration
 from regrow_signals.errors import BadSetting
+from regrow_signals.limits import Limits
+from regrow_signals.signal import SOURCE, Payload
 from regrow_supervisor.spec import Supervisor
 from regrow_workers.child_spec import ChildSpec
 
@@ -37,6 +41,40 @@ class Client(client.Client):
 
     def __enter__(self) -> Self:
         return self
+
+    def send(
+        self,
+        agent: str,
+        what: Payload | str,
+        data: object = None,
+        *,
+        id: str | None = None,  # noqa: A002  CloudEvents' word
+        subject: str | None = None,
+        source: str = SOURCE,
+        time: str | None = None,
+        traceparent: str | None = None,
+        causationid: str | None = None,
+        replyto: str | None = None,
+        create: ChildSpec | None = None,
+    ) -> SentReceipt:
+        """Send one signal: a payload, or a type name and data. It is accepted when this returns.
+
+        ``create=Support.child(under="helpdesk/chats")``: where the agent is not registered, it is, and the dynamic
+        supervisor of that path is asked to start it, in the same step. Of several senders one creates it. An agent
+        that is there just gets the signal, whether it runs or not.
+
+        Raises ``BadInput`` kinds before anything is sent, ``NoSuchAgent``, ``MailboxFull``, ``DeadLettersFull``,
+        ``IdConflict``, with ``create`` also ``SupervisorNotFound`` and ``NotDynamic``; ``StoreUnavailable``; and
+        ``FateUnknown``, whose ``receipt`` can be asked about.
+        """
+        out = self._calls.outgoing(
+            agent, what, data, id=id, subject=subject, source=source, time=time,
+            traceparent=traceparent, causationid=causationid, replyto=replyto,
+        )  # fmt: skip
+        if create is None:
+            return self._deliver(out, self._calls.send(out))
+        made = _creation(out.agent, create, self._calls.limits)
+        return self._deliver(out, self._calls.create(out, made))
 
     def start_child(
         self, supervisor: str, spec: ChildSpec | Supervisor, *, timeout: Duration = TIMEOUT
@@ -93,6 +131,31 @@ class AsyncClient(client.AsyncClient):
     async def __aenter__(self) -> Self:
         return self
 
+    async def send(
+        self,
+        agent: str,
+        what: Payload | str,
+        data: object = None,
+        *,
+        id: str | None = None,  # noqa: A002  CloudEvents' word
+        subject: str | None = None,
+        source: str = SOURCE,
+        time: str | None = None,
+        traceparent: str | None = None,
+        causationid: str | None = None,
+        replyto: str | None = None,
+        create: ChildSpec | None = None,
+    ) -> AsyncSentReceipt:
+        """As ``Client.send``. A cancelled one has an unknown fate: send the same id again."""
+        out = self._calls.outgoing(
+            agent, what, data, id=id, subject=subject, source=source, time=time,
+            traceparent=traceparent, causationid=causationid, replyto=replyto,
+        )  # fmt: skip
+        if create is None:
+            return await self._deliver(out, self._calls.send(out))
+        made = _creation(out.agent, create, self._calls.limits)
+        return await self._deliver(out, self._calls.create(out, made))
+
     async def start_child(
         self, supervisor: str, spec: ChildSpec | Supervisor, *, timeout: Duration = TIMEOUT
     ) -> StartedChild:
@@ -128,6 +191,13 @@ class AsyncClient(client.AsyncClient):
     async def delete(self, agent: str, *, force: bool = False) -> Deleted:
         """As ``Client.delete``."""
         return await self.connection.run(delete_agent(self.keys, self._calls.limits, agent, force=force))
+
+
+def _creation(agent: str, spec: ChildSpec, limits: Limits) -> Creation:
+    # As below: the watchdog's own modules, which few senders need.
+    from regrow.create import creation
+
+    return creation(agent, spec, limits)
 
 
 def _settings(namespace: str | None) -> Settings:

@@ -141,6 +141,10 @@ def start_child(
         raise BadInput(
             f"start_child: {spec!r:.200} is no child; give YourAgent.child('an id') or a Supervisor"
         )
+    if given.under:
+        raise BadInput(
+            f"start_child: a child under {given.under!r} is for send(create=...); give it an id here"
+        )
     fields = {"path": check_id(supervisor, "supervisor"), "spec": json.dumps(child_definition(given))}
     return _started(ask(keys, "start_child", fields, timeout=timeout))
 

@@ -14,6 +14,7 @@ from regrow_signals import mailbox, views
 from regrow_signals.async_connection import AsyncConnection
 from regrow_signals.calls import Call, Op
 from regrow_signals.connection import Connection
+from regrow_signals.creation import Creation, create_and_send
 from regrow_signals.durations import Duration, to_seconds
 from regrow_signals.errors import FateUnknown, RegrowError
 from regrow_signals.ids import check_id
@@ -115,6 +116,9 @@ class _Calls:
     def send(self, out: Outgoing) -> Call[Receipt]:
         return mailbox.send(self.keys, self.limits, out.agent, out.signal, remember=out.remember)
 
+    def create(self, out: Outgoing, made: Creation) -> Call[Receipt]:
+        return create_and_send(self.keys, self.limits, made, out)
+
     def bulk(self, messages: Sequence[Message]) -> list[Outgoing]:
         """All messages checked before the first is sent; only given ids are remembered."""
         return [
@@ -198,11 +202,7 @@ class Client:
             agent, what, data, id=id, subject=subject, source=source, time=time,
             traceparent=traceparent, causationid=causationid, replyto=replyto,
         )  # fmt: skip
-        try:
-            return self._sent(self.connection.call(self._calls.send(out)))
-        except FateUnknown as error:
-            error.receipt = self._sent(Receipt(out.agent, out.signal.id))
-            raise
+        return self._deliver(out, self._calls.send(out))
 
     def send_many(self, messages: Sequence[Message]) -> list[SentReceipt | RegrowError]:
         """Send many signals in few round trips, each standing alone: a refused one leaves its error in its place."""
@@ -231,6 +231,14 @@ class Client:
     def dead_drop(self, agent: str, letter: str) -> str:
         """Give up a dead letter for good; the value is its signal's id."""
         return self.connection.call(mailbox.dead_drop(self.keys, self._calls.limits, agent, letter))
+
+    def _deliver(self, out: Outgoing, call: Call[Receipt]) -> SentReceipt:
+        """Make the call; a lost answer carries the receipt to ask by."""
+        try:
+            return self._sent(self.connection.call(call))
+        except FateUnknown as error:
+            error.receipt = self._sent(Receipt(out.agent, out.signal.id))
+            raise
 
     def _sent(self, receipt: Receipt) -> SentReceipt:
         return SentReceipt(*_values(receipt), client=self)
@@ -285,11 +293,7 @@ class AsyncClient:
             agent, what, data, id=id, subject=subject, source=source, time=time,
             traceparent=traceparent, causationid=causationid, replyto=replyto,
         )  # fmt: skip
-        try:
-            return self._sent(await self.connection.call(self._calls.send(out)))
-        except FateUnknown as error:
-            error.receipt = self._sent(Receipt(out.agent, out.signal.id))
-            raise
+        return await self._deliver(out, self._calls.send(out))
 
     async def send_many(self, messages: Sequence[Message]) -> list[AsyncSentReceipt | RegrowError]:
         """As ``Client.send_many``."""
@@ -317,6 +321,14 @@ class AsyncClient:
     async def dead_drop(self, agent: str, letter: str) -> str:
         """As ``Client.dead_drop``."""
         return await self.connection.call(mailbox.dead_drop(self.keys, self._calls.limits, agent, letter))
+
+    async def _deliver(self, out: Outgoing, call: Call[Receipt]) -> AsyncSentReceipt:
+        """As ``Client._deliver``."""
+        try:
+            return self._sent(await self.connection.call(call))
+        except FateUnknown as error:
+            error.receipt = self._sent(Receipt(out.agent, out.signal.id))
+            raise
 
     def _sent(self, receipt: Receipt) -> AsyncSentReceipt:
         return AsyncSentReceipt(*_values(receipt), client=self)

@@ -28,6 +28,7 @@ __all__ = [
     "StartOrder",
     "SupervisorWrite",
     "commit_decision",
+    "registration",
 ]
 
 DECISION: Final = declare(
@@ -172,7 +173,8 @@ def _supervisor(keys: Keys, write: SupervisorWrite) -> dict[str, Any]:
     }
 
 
-def _register(keys: Keys, new: Register) -> dict[str, Any]:
+def registration(new: Register) -> tuple[dict[str, str], dict[str, str]]:
+    """(what a record that is not there yet begins with, what is written in any case)."""
     check_id(new.agent, "agent")
     fresh = {
         "birth": new.birth, "state": new.state, "schema": str(new.schema), "version": "0", "cursor": "0-0",
@@ -182,6 +184,11 @@ def _register(keys: Keys, new: Register) -> dict[str, Any]:
     fields = {"type": new.type, "supervisor": new.supervisor, "init": new.init}
     bounds = {"max_mailbox": new.max_mailbox, "max_attempts": new.max_attempts, "max_kills": new.max_kills}
     fields.update({name: "" if bound is None else str(bound) for name, bound in bounds.items()})
+    return fresh, fields
+
+
+def _register(keys: Keys, new: Register) -> dict[str, Any]:
+    fresh, fields = registration(new)
     return {"key": keys.agent(new.agent), "agent": new.agent, "fresh": _flat(fresh), "fields": _flat(fields)}
 
 

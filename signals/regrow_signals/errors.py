@@ -15,7 +15,7 @@ RegrowError
     NotLeader
     SupervisorCallRefused         OTP's errors of start_child and its kin
       ChildNotFound  AlreadyStarted  AlreadyPresent  StillRunning  StillRestarting  MaxChildren  StartFailed
-      SupervisorNotFound
+      SupervisorNotFound  NotDynamic
   Reject                          raised by a handler: "this signal is wrong"
   Unhandled                       no handler for the type
   ImpureHandler                   a handler changed its input, or returned what is no Step
@@ -51,6 +51,7 @@ __all__ = [
     "NotLeader",
     "SupervisorCallRefused",
     "SupervisorNotFound",
+    "NotDynamic",
     "ChildNotFound",
     "AlreadyStarted",
     "AlreadyPresent",
@@ -154,7 +155,11 @@ class SupervisorCallRefused(Refused):
 
 
 class SupervisorNotFound(SupervisorCallRefused):
-    """No supervisor of this path (OTP: noproc)."""
+    """No supervisor of this path runs (OTP: noproc)."""
+
+
+class NotDynamic(SupervisorCallRefused):
+    """Only a supervisor with ``strategy="dynamic"`` takes agents that a ``send`` creates."""
 
 
 class ChildNotFound(SupervisorCallRefused):

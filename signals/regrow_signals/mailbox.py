@@ -6,7 +6,7 @@ reason. The client makes the id before it sends, so that a sender who got no ans
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
@@ -19,7 +19,19 @@ from regrow_signals.replies import pairs, refusal, words
 from regrow_signals.scripts import declare
 from regrow_signals.signal import Signal
 
-__all__ = ["BULK", "Outgoing", "Receipt", "Status", "dead_drop", "dead_retry", "send", "send_many", "status"]
+__all__ = [
+    "BULK",
+    "Outgoing",
+    "Receipt",
+    "Status",
+    "dead_drop",
+    "dead_retry",
+    "entry_words",
+    "receipt_of",
+    "send",
+    "send_many",
+    "status",
+]
 
 BULK: Final = 500
 """Signals in one script call of ``send_many`` at most: the server is held for a few milliseconds, not longer."""
@@ -91,7 +103,7 @@ def send(keys: Keys, limits: Limits, agent: str, signal: Signal, *, remember: bo
     outgoing = Outgoing(agent, signal, remember)
 
     def parse(reply: Any) -> Receipt:
-        result = _receipt(outgoing, reply[0])
+        result = receipt_of(outgoing, reply[0])
         if isinstance(result, RegrowError):
             raise result
         return result
@@ -106,7 +118,7 @@ def send_many(keys: Keys, limits: Limits, signals: Sequence[Outgoing]) -> Call[l
         raise BadInput(f"{len(signals)} signals in one call; {BULK} is the bound")
 
     def parse(reply: Any) -> list[Receipt | RegrowError]:
-        return [_receipt(outgoing, found) for outgoing, found in zip(signals, reply, strict=True)]
+        return [receipt_of(outgoing, found) for outgoing, found in zip(signals, reply, strict=True)]
 
     names, args = _send_arguments(keys, limits, signals)
     repeatable = all(outgoing.remember for outgoing in signals)
@@ -171,18 +183,20 @@ def _send_arguments(keys: Keys, limits: Limits, signals: Sequence[Outgoing]) -> 
             place = places[agent] = len(places) + 1
             names += (keys.agent(agent), keys.mailbox(agent), keys.dead(agent))
             names += (keys.seen(agent), keys.seen_old(agent), keys.fate(agent))
-        flat = _flat(signal.to_fields())
+        flat = entry_words(signal)
         digest = signal.content_digest() if outgoing.remember else ""
         args += (place, signal.id, digest, len(flat))
         args += flat
     return names, args
 
 
-def _flat(fields: Mapping[str, str]) -> list[str]:
-    return [word for pair in fields.items() for word in pair]
+def entry_words(signal: Signal) -> list[str]:
+    """The fields of a signal's entry, names and values in turn."""
+    return [word for pair in signal.to_fields().items() for word in pair]
 
 
-def _receipt(outgoing: Outgoing, reply: Sequence[Any]) -> Receipt | RegrowError:
+def receipt_of(outgoing: Outgoing, reply: Sequence[Any]) -> Receipt | RegrowError:
+    """What a script said of one signal: its receipt, or the error that it stands for."""
     word, *rest = reply
     if word == "refused":
         return refusal(rest, outgoing.agent)

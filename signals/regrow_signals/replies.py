@@ -37,6 +37,18 @@ REFUSALS: Final[Mapping[str, tuple[type[errors.Refused], str]]] = {
         errors.Refused,
         "{0} still has {1} signals, {2} dead letters and {3} open effects and emits; force deletes them too",
     ),
+    "noproc": (
+        errors.SupervisorNotFound,
+        "{0} was not created: there is no supervisor {1}; `regrow tree` shows those that there are",
+    ),
+    "supervisor_down": (
+        errors.SupervisorNotFound,
+        "{0} was not created: supervisor {1} is {2} and starts nobody now",
+    ),
+    "not_dynamic": (
+        errors.NotDynamic,
+        '{0} was not created: supervisor {1} is {2}; name one with strategy="dynamic"',
+    ),
     "no_such_letter": (errors.Refused, "{0} has no dead letter {1}"),
 }
 

@@ -18,6 +18,7 @@ from regrow_signals.leadership import (
 )
 from regrow_signals.nodes import ExitReport, exit_kind
 from regrow_supervisor.codec import changes, to_fields
+from regrow_supervisor.created import split_answers
 from regrow_supervisor.decide import SupervisorCrashed
 from regrow_supervisor.leader_view import LeaderView, changed_children
 from regrow_supervisor.orders import Kill, Report, Start, Stop
@@ -25,7 +26,7 @@ from regrow_supervisor.requests import agents_of, answer_json
 from regrow_supervisor.states import ChildState, SupervisorState
 from regrow_supervisor.turn import Turn
 
-__all__ = ["Extras", "InitialState", "next_versions", "plan_commit", "registrations"]
+__all__ = ["Extras", "InitialState", "next_versions", "plan_commit", "register_agent", "registrations"]
 
 TREES_FIELD = "trees"
 """Beside the codec's fields in a root's record: JSON list of the digests of its trees, the last one in force."""
@@ -60,6 +61,9 @@ def plan_commit(
     """Everything that follows from one event, for ``commit_decision``. ``view`` is that from before the turn."""
     restarts = _restarted(view, turn)
     counters = Counter(extras.counters)
+    answers = [*((reply.request, answer_json(reply)) for reply in turn.replies), *extras.replies]
+    replies, failures = split_answers(answers)
+    unstarted = [failed for failed in failures if not _on_record(view, turn, failed.agent)]
     for path, child in restarts:
         counters[f"restarts_total|supervisor={path}|reason={exit_kind(_last_reason(view, path, child))}"] += 1
     for report in turn.reports:
@@ -72,18 +76,35 @@ def plan_commit(
         register=tuple(extras.register),
         starts=tuple(_start_order(placed.start, placed.node, initial) for placed in turn.starts),
         orders=(*(_stop_order(view, stop, node) for stop, node in turn.stops), *extras.orders),
-        agent_updates=[update for update in _agent_updates(view, turn) if update.agent not in view.corrupt],
+        agent_updates=[
+            update
+            for update in (*_agent_updates(view, turn), *(failed.update() for failed in unstarted))
+            if update.agent not in view.corrupt
+        ],
         lost=[report for report in extras.lost if report.agent not in view.corrupt],
         lost_nodes=tuple(extras.lost_nodes),
-        replies=(*((reply.request, answer_json(reply)) for reply in turn.replies), *extras.replies),
+        replies=tuple(replies),
         events=(
             *(event for report in turn.reports if (event := _event(report))),
             *(_crash_event(crash) for crash in turn.crashes),
+            *(failed.event(_path_of(view, failed.agent)) for failed in unstarted),
             *extras.events,
         ),
         counters=dict(counters),
         restarts=[child for _, child in restarts if child not in view.corrupt],
     )
+
+
+def _path_of(view: LeaderView, agent: str) -> str:
+    known = view.agents.get(agent)
+    return "" if known is None else known.path
+
+
+def _on_record(view: LeaderView, turn: Turn, agent: str) -> bool:
+    """Whether its supervisor has it as a child after this turn: then its status tells how it is."""
+    path = _path_of(view, agent)
+    state = turn.states.get(path) or view.states.get(path)
+    return state is not None and path not in turn.removed and agent in state.children
 
 
 _COUNTED = {"shutdown": "gave_up", "paused": "paused", "parked": "parked"}
@@ -111,11 +132,11 @@ def registrations(
     for agent, (path, spec) in wanted.items():
         known = view.agents.get(agent)
         if agent not in view.corrupt and (known is None or known.path != path):
-            found.append(_register(agent, path, spec, initial))
+            found.append(register_agent(agent, path, spec, initial))
     return found
 
 
-def _register(agent: str, path: str, spec: Mapping[str, Any], initial: InitialState) -> Register:
+def register_agent(agent: str, path: str, spec: Mapping[str, Any], initial: InitialState) -> Register:
     start = cast("Mapping[str, Any]", spec["start"])
     state, schema = _begin(start, initial)
     return Register(

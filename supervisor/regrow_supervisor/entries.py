@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from regrow_signals.creation import CREATE_OP
 from regrow_signals.errors import BadId
 from regrow_signals.ids import check_id
 from regrow_signals.replies import is_text
+from regrow_supervisor.created import about
 
 __all__ = ["AgentExited", "AgentStarted", "Entry", "Junk", "NodeChanged", "RequestMade", "read_entry"]
 
@@ -44,7 +46,10 @@ class NodeChanged:
 
 @dataclass(frozen=True, slots=True)
 class RequestMade:
-    """A client's or an operator's request; the answer goes to ``{ns}:reply:<request>``."""
+    """A client's or an operator's request; the answer goes to ``{ns}:reply:<request>``.
+
+    Nobody waits for the answer to a ``create``: its ``request`` says which agent it is about (created.py).
+    """
 
     request: str
     op: str
@@ -100,6 +105,8 @@ def _node(texts: Mapping[str, str]) -> Entry:
 def _request(texts: Mapping[str, str]) -> Entry:
     request = check_id(texts["request"], "request")
     rest = {name: value for name, value in texts.items() if name not in ("kind", "request", "op")}
+    if texts["op"] == CREATE_OP:
+        request = about(check_id(texts["child"], "child"))
     return RequestMade(request, texts["op"], rest)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from regrow_signals.creation import CREATE_OP
 from regrow_signals.errors import BadInput
 from regrow_signals.ids import check_id
 from regrow_supervisor import events
@@ -23,9 +24,19 @@ from regrow_supervisor.leader_view import LeaderView
 from regrow_supervisor.orders import Reply
 from regrow_supervisor.spec_check import check_child
 
-__all__ = ["Asked", "BadRequest", "TreeAsked", "agents_of", "answer_json", "mentioned_agents", "read_request"]
+__all__ = [
+    "MAX_SPEC_CHARS",
+    "Asked",
+    "BadRequest",
+    "TreeAsked",
+    "agents_of",
+    "answer_json",
+    "mentioned_agents",
+    "read_request",
+]
 
-_MAX_SPEC_CHARS: Final = 1 << 20
+MAX_SPEC_CHARS: Final = 1 << 20
+"""Of a field that holds JSON: a child's stored form, or a tree's."""
 
 
 class BadRequest(Exception):
@@ -97,7 +108,7 @@ def mentioned_agents(made: RequestMade) -> list[str]:
     try:
         if made.op == "tree":
             return [agent for agent, _, _ in agents_of(_json_object(made, "definition"), "")]
-        if made.op == "start_child":
+        if made.op in ("start_child", CREATE_OP):
             return [agent for agent, _, _ in agents_of({"children": [_json_object(made, "spec")]}, "")]
     except (BadRequest, AttributeError, TypeError):
         return []  # what is wrong with it is said when it is read
@@ -125,6 +136,18 @@ def _start_child(view: LeaderView, made: RequestMade) -> Asked:
     return Asked(
         event=events.StartChild(path=path, child={**spec, "incarnation": number}, request=made.request)
     )
+
+
+def _create(view: LeaderView, made: RequestMade) -> Asked:
+    """A ``send`` registered this agent; a request of which the agent is gone, or elsewhere by now, is void."""
+    path, agent = _path(view, made), _field(made, "child")
+    known = view.agents.get(agent)
+    if known is None or known.path != path:
+        raise BadRequest("not_found", f"agent {agent} is no longer registered under {path}")
+    asked = _start_child(view, made)
+    if _json_object(made, "spec")["id"] != agent:
+        raise BadRequest("invalid_child_spec", f"the spec is not of agent {agent}")
+    return asked
 
 
 def _call(kind: Callable[..., events.Event], *, child: bool) -> Callable[[LeaderView, RequestMade], Asked]:
@@ -207,6 +230,7 @@ def _tree(view: LeaderView, made: RequestMade) -> Asked:
 
 _READERS: Final[Mapping[str, Callable[[LeaderView, RequestMade], Asked]]] = {
     "start_child": _start_child,
+    CREATE_OP: _create,
     "terminate_child": _call(events.TerminateChild, child=True),
     "restart_child": _call(events.RestartChild, child=True),
     "delete_child": _call(events.DeleteChild, child=True),
@@ -262,9 +286,9 @@ def _target(view: LeaderView, made: RequestMade) -> tuple[str, str]:
 
 def _json_object(made: RequestMade, name: str) -> dict[str, Any]:
     text = _field(made, name)
-    if len(text) > _MAX_SPEC_CHARS:
+    if len(text) > MAX_SPEC_CHARS:
         raise BadRequest(
-            "too_large", f"field {name} has {len(text)} characters, {_MAX_SPEC_CHARS} is the bound"
+            "too_large", f"field {name} has {len(text)} characters, {MAX_SPEC_CHARS} is the bound"
         )
     try:
         value: Any = json.loads(text)

@@ -176,6 +176,10 @@ class Supervisor:
         spec = child.child() if isinstance(child, Supervisor) else child
         if not isinstance(cast("object", spec), ChildSpec):
             raise self._bad("children", f"{spec!r} is not a child; use YourAgent.child(...) or a Supervisor")
+        if spec.under:
+            raise self._bad(
+                "children", f"a child under {spec.under!r} is for send(create=...); give it an id here"
+            )
         if spec.supervisor is not None and not isinstance(spec.supervisor, Supervisor):
             raise self._bad("children", f"{spec.id!r}: {spec.supervisor!r} is not a Supervisor")
         if spec.significant and self.auto_shutdown == "never":

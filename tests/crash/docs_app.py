@@ -76,6 +76,7 @@ tree = Supervisor(
     [
         Front.child("front", deadline=5, max_attempts=2, max_kills=10),
         Front.child("slow", max_mailbox=1, shutdown=5),
+        Supervisor("guests", strategy="dynamic", agents=[Front]),
     ],
     max_restarts=50,
     max_seconds=5,

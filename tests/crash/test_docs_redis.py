@@ -19,6 +19,7 @@ from regrow_signals.connection import Connection
 from regrow_signals.keys import KEY_TABLE, Keys
 from regrow_signals.limits import Limits
 from tests.conftest import PrivateServer, wait_until
+from tests.crash.docs_app import Front
 from tests.crash.redis_docs import DOCUMENT, read_document
 from tests.crash.write_monitor import Writes
 
@@ -32,7 +33,7 @@ ELSEWHERE = {
     "{ns}:outbox:<agent> with kind=emit": {"dataschema", "traceparent"},
     "{ns}:dead:<agent>": {"time", "datacontenttype", "dataschema", "replyto"},
     "{ns}:fate:<agent>": {".forgot"},
-    "{ns}:exits with kind=request": {"absent", "force", "path", "child", "spec", "reason"},
+    "{ns}:exits with kind=request": {"absent", "force", "reason"},
     "{ns}:supervisor:<path>": {"q:<number>"},
     "{ns}:counters": {
         "supervisor_gave_up_total|supervisor=<path>",
@@ -99,6 +100,7 @@ class Scenario:
         self.letters()
         self.effects()
         self.held_emits()
+        self.creation()
         self.deaths()
         self.drain()
         self.client.close()
@@ -149,6 +151,10 @@ class Scenario:
         self.until("front", "blocked", "1", "front is blocked by its outbox")
         ask_watchdog(self.connection, self.keys, "unhold", {"target": "slow"})
         self.until("front", "blocked", "0", "the relay has made room")
+
+    def creation(self) -> None:
+        receipt = self.client.send("guest", "note", 1, create=Front.child(under="docs/guests"))
+        assert receipt.wait(20).state == "applied"
 
     def deaths(self) -> None:
         self.until("front", "status", "running", "front runs")

@@ -18,6 +18,7 @@ from regrow.errors import (
     FateUnknown,
     MaxChildren,
     NoSuchAgent,
+    NotDynamic,
     Refused,
     StillRestarting,
     StillRunning,
@@ -26,7 +27,7 @@ from regrow.errors import (
 from regrow_signals import views
 from regrow_signals.ids import new_id
 from tests.conftest import PrivateServer, wait_until
-from tests.crash.supervision_app import Played, player
+from tests.crash.supervision_app import Played, Player, player
 from tests.crash.supervision_harness import LONG, SupervisedSystem, kill_agent
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
@@ -245,6 +246,54 @@ def test_an_agent_is_deleted_once_no_supervisor_wants_it(system: SupervisedSyste
             client.start_child(branch.path, player(a)).incarnation is not None
         )  # a new one of the same name
         assert system.record(a)["state"] == '{"played":[]}'
+
+
+def test_an_agent_is_there_once_somebody_sends_to_it(system: SupervisedSystem, name: str) -> None:
+    a = f"{name}-a"
+    guest = Player.child(under=f"stage/{name}", max_attempts=1)
+
+    async def sent(n: int) -> str:
+        async with AsyncClient(system.server.url) as client:
+            receipt = await client.send(a, Played(n=n), create=guest)
+            return (await receipt.wait(LONG)).state
+
+    async def both() -> list[str]:
+        return list(await asyncio.gather(sent(1), sent(2)))
+
+    with system.branch(Supervisor(name, strategy="dynamic", max_children=1)) as branch:
+        assert asyncio.run(both()) == ["applied", "applied"]
+        assert system.life(a).incarnation == 1
+        assert system.record(a)["state"] in ('{"played":[1,2]}', '{"played":[2,1]}')
+        kill_agent(system.life(a).pid)
+        system.client.send(a, Played(n=3), create=guest).wait(LONG)
+        assert system.record(a)["state"].endswith(",3]}")
+
+        late = system.client.send(f"{name}-b", Played(n=1), create=guest)
+        wait_until(
+            lambda: "max_children" in system.record(late.agent).get("last_error", ""), "it is said", LONG
+        )
+        assert system.record(late.agent)["status"] == "registered" and late.status().state == "pending"
+        system.client.terminate_child(branch.path, a)
+        system.client.start_child(branch.path, player(late.agent))
+        assert late.wait(LONG).state == "applied"
+    with pytest.raises(SupervisorNotFound):
+        system.client.send(f"{name}-c", Played(n=1), create=guest)
+    with pytest.raises(NotDynamic):
+        system.client.send(f"{name}-c", Played(n=1), create=Player.child(under="stage"))
+
+
+def test_what_is_sent_while_no_watchdog_lives_is_applied_when_one_comes() -> None:
+    with SupervisedSystem.running() as system:
+        system.client.start_child("stage", Supervisor("crowd", strategy="dynamic"))
+        system.services[0].kill()
+        receipt = system.client.send("guest", Played(n=7), create=Player.child(under="stage/crowd"))
+        assert system.record("guest")["status"] == "registered" and receipt.status().state == "pending"
+
+        system.watchdog()
+
+        assert receipt.wait(LONG).state == "applied"
+        assert system.record("guest")["state"] == '{"played":[7]}'
+        assert system.life("guest").incarnation == 1
 
 
 def test_without_a_watchdog_a_call_says_that_its_fate_is_open(own_server: PrivateServer) -> None:

@@ -140,8 +140,9 @@ class Agent(Generic[S]):
     @classmethod
     def child(
         cls,
-        id: str,  # noqa: A002  the word of the child spec
+        id: str = "",  # noqa: A002  the word of the child spec
         *,
+        under: str = "",
         restart: Restart = "permanent",
         shutdown: Shutdown | None = None,
         significant: bool = False,
@@ -163,6 +164,7 @@ class Agent(Generic[S]):
     ) -> ChildSpec:
         """The spec of one agent of this type under a supervisor; ``init`` is the data its state begins with.
 
+        ``under="helpdesk/chats"`` in place of an id is what ``send(..., create=...)`` takes: a dynamic supervisor.
         What is left out is the supervisor's or the setting's (``REGROW_DEADLINE``, ...): ``ChildSpec`` says which.
         """
         return ChildSpec(
@@ -188,6 +190,7 @@ class Agent(Generic[S]):
             max_restarts=max_restarts,
             max_seconds=max_seconds,
             on_exceeded=on_exceeded,
+            under=under,
         )
 
     @classmethod

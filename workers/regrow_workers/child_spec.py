@@ -77,6 +77,9 @@ class ChildSpec:
     ``max_kills`` means: the setting's; in ``max_restarts``, ``max_seconds`` and ``on_exceeded``: the supervisor's own.
     ``max_signals`` and ``max_growth`` (of memory) say when a fresh process takes the agent up; None: never.
     Durations are held in seconds, sizes in bytes.
+
+    ``under`` in place of ``id`` makes it the spec of an agent that a ``send`` creates: the supervisor's path, the id
+    is the one that is sent to (``named``).
     """
 
     id: str
@@ -100,12 +103,10 @@ class ChildSpec:
     max_restarts: int | None = None
     max_seconds: Duration | None = None
     on_exceeded: OnExceeded | None = None
+    under: str = ""
 
     def __post_init__(self) -> None:
-        try:
-            check_id(self.id)
-        except BadInput as error:
-            raise BadDefinition(f"child id: {error}") from None
+        self._check_name()
         self._check_kind()
         self._word("restart", self.restart, get_args(Restart))
         self._check_significant()
@@ -147,6 +148,24 @@ class ChildSpec:
     def with_(self, **changes: Any) -> ChildSpec:
         """The same spec with some fields replaced, checked again."""
         return replace(self, **changes)
+
+    def named(self, agent: str) -> ChildSpec:
+        """This spec, given with ``under``, as the child of that supervisor which ``agent`` will be."""
+        return replace(self, id=agent, under="")
+
+    def _check_name(self) -> None:
+        if self.under:
+            if self.id:
+                raise self._bad(
+                    "under", "the agent's id is the one that is sent to; give either id or under="
+                )
+            if self.agent is None:
+                raise self._bad("under", "a send creates an agent, not a supervisor; use start_child")
+        what, name = ("supervisor", self.under) if self.under else ("child id", self.id)
+        try:
+            check_id(name)
+        except BadInput as error:
+            raise BadDefinition(f"{what}: {error}") from None
 
     def _check_kind(self) -> None:
         if (self.agent is None) == (self.supervisor is None):
@@ -219,20 +238,24 @@ class ChildSpec:
         try:
             return to_seconds(value, name, zero=zero)
         except BadInput as error:
-            raise BadDefinition(f"child {self.id!r}: {error}") from None
+            raise BadDefinition(f"{self._shown}: {error}") from None
 
     def _bytes(self, name: str, value: Size) -> int:
         try:
             return size_bytes(value, name)
         except BadInput as error:
-            raise BadDefinition(f"child {self.id!r}: {error}") from None
+            raise BadDefinition(f"{self._shown}: {error}") from None
 
     def _count(self, name: str, value: object, *, least: int) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise self._bad(name, f"{value!r} must be a whole number of {least} or more")
 
     def _bad(self, name: str, why: str) -> BadDefinition:
-        return BadDefinition(f"child {self.id!r}: {name}: {why}")
+        return BadDefinition(f"{self._shown}: {name}: {why}")
+
+    @property
+    def _shown(self) -> str:
+        return f"child under {self.under!r}" if self.under and not self.id else f"child {self.id!r}"
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)

@@ -19,6 +19,7 @@
 -- INCLUDE count
 -- INCLUDE entry_ids
 -- INCLUDE exits
+-- INCLUDE register
 local leader = KEYS[1]
 local exits = KEYS[2]
 local agents = KEYS[3]
@@ -105,13 +106,7 @@ for _, write in ipairs(plan.supervisors) do
   end
 end
 for _, new in ipairs(plan.register) do
-  -- A record that is there, damaged or not, is never made anew: claim says what it lacks.
-  if redis.call('EXISTS', new.key) == 0 then
-    set(new.key, new.fresh)
-    redis.call('HSET', new.key, 'created_ms', now)
-  end
-  set(new.key, new.fields)
-  redis.call('ZADD', agents, 'NX', 0, new.agent)
+  register(new.key, agents, new.agent, new.fresh, new.fields, now)
 end
 for _, exit in ipairs(plan.lost) do
   if redis.call('EXISTS', exit.key) == 1 and record_exit(exit.key, exit, now) == 'recorded' then
