@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from regrow import Client
+from regrow import Agent, Client, State
 from regrow.control import ask_watchdog
 from regrow.settings import load_settings
 from regrow.up import Stack
@@ -19,7 +19,6 @@ from regrow_signals.connection import Connection
 from regrow_signals.keys import KEY_TABLE, Keys
 from regrow_signals.limits import Limits
 from tests.conftest import PrivateServer, wait_until
-from tests.crash.docs_app import Front
 from tests.crash.redis_docs import DOCUMENT, read_document
 from tests.crash.write_monitor import Writes
 
@@ -49,6 +48,14 @@ PACES = {
     "REGROW_METRICS_PORT": "0",
     "REGROW_HELD_TIMEOUT": "30",
 }
+
+
+class Count(State):
+    count: int = 0
+
+
+class Front(Agent[Count], name="front"):
+    """As the application has it: importing that would define its effects in this process, where others have theirs."""
 
 
 @dataclass
