@@ -121,6 +121,8 @@ class DecisionCommit:
     events: Sequence[Mapping[str, str]] = ()
     counters: Mapping[str, int] = field(default_factory=dict[str, int])
     restarts: Sequence[str] = ()
+    deletions: Sequence[str] = ()
+    """Idle agents, forgotten for good; ``NotIdle`` (and nothing is written) if one has anything to do, or a process."""
 
 
 def commit_decision(keys: Keys, limits: Limits, decision: DecisionCommit) -> Call[int]:
@@ -155,6 +157,7 @@ def _plan(keys: Keys, decision: DecisionCommit) -> dict[str, Any]:
             {"node": node, "key": keys.node(node), "control": keys.control(node)}
             for node in decision.lost_nodes
         ],
+        "deletions": [_deletion(keys, agent) for agent in decision.deletions],
         "restarts": [keys.agent(agent) for agent in decision.restarts],
         "replies": [{"key": keys.reply(request), "json": text} for request, text in decision.replies],
         "counters": [[name, str(by)] for name, by in decision.counters.items()],
@@ -190,6 +193,14 @@ def registration(new: Register) -> tuple[dict[str, str], dict[str, str]]:
 def _register(keys: Keys, new: Register) -> dict[str, Any]:
     fresh, fields = registration(new)
     return {"key": keys.agent(new.agent), "agent": new.agent, "fresh": _flat(fresh), "fields": _flat(fields)}
+
+
+def _deletion(keys: Keys, agent: str) -> dict[str, str]:
+    return {
+        "agent": agent, "key": keys.agent(agent), "mailbox": keys.mailbox(agent), "outbox": keys.outbox(agent),
+        "dead": keys.dead(agent), "journal": keys.journal(agent), "seen": keys.seen(agent),
+        "seen_old": keys.seen_old(agent), "fate": keys.fate(agent), "held": keys.held,
+    }  # fmt: skip
 
 
 def _update(keys: Keys, update: AgentUpdate) -> dict[str, Any]:
@@ -245,6 +256,8 @@ def _flat(fields: Mapping[str, str]) -> list[str]:
 def _named(plan: Mapping[str, Any]) -> list[str]:
     """Every key that the plan names, once."""
     named: dict[str, None] = dict.fromkeys(plan["restarts"])
+    for item in plan["deletions"]:
+        named.update((key, None) for name, key in item.items() if name != "agent")
     for listed in ("supervisors", "register", "updates", "lost", "orders", "lost_nodes", "replies"):
         for item in plan[listed]:
             named.update((item[name], None) for name in ("key", "control", "node_key") if name in item)

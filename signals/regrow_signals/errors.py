@@ -13,6 +13,7 @@ RegrowError
     Fenced                        this incarnation is not the current one (superseded)
     Conflict                      version or cursor is not what was expected
     NotLeader
+    NotIdle                         an agent that was to be deleted as idle has something to do
     SupervisorCallRefused         OTP's errors of start_child and its kin
       ChildNotFound  AlreadyStarted  AlreadyPresent  StillRunning  StillRestarting  MaxChildren  StartFailed
       SupervisorNotFound  NotDynamic
@@ -49,6 +50,7 @@ __all__ = [
     "Fenced",
     "Conflict",
     "NotLeader",
+    "NotIdle",
     "SupervisorCallRefused",
     "SupervisorNotFound",
     "NotDynamic",
@@ -148,6 +150,10 @@ class Conflict(Refused):
 
 class NotLeader(Refused):
     """The leader's lease is not ours (any more)."""
+
+
+class NotIdle(Refused):
+    """An agent was to be deleted as idle, and something was accepted in that instant."""
 
 
 class SupervisorCallRefused(Refused):

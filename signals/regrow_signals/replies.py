@@ -28,6 +28,7 @@ REFUSALS: Final[Mapping[str, tuple[type[errors.Refused], str]]] = {
     "fenced": (errors.Fenced, "{0}: this incarnation is not the current one"),
     "conflict": (errors.Conflict, "{0}: version or cursor is not what the step was made from"),
     "not_leader": (errors.NotLeader, "the leader's lease is not ours"),
+    "not_idle": (errors.NotIdle, "{1} has something to do, or a process that has not ended"),
     "still_supervised": (
         errors.Refused,
         "{0} is a child of {1}: take it out of the tree, or call terminate_child and delete_child, first",

@@ -52,6 +52,11 @@ class Beats:
         """Redis's time at the own monotonic instant ``now``, as of the last poll."""
         return int(now * 1000) + self._offset_ms
 
+    @property
+    def answered_ms(self) -> int:
+        """How long the store has answered, as far as that counts."""
+        return self._time.elapsed_ms
+
     def failed(self) -> None:
         """The store did not answer: no time counts, and everybody gets a full timeout when it is back."""
         self._time.failed()

@@ -13,7 +13,7 @@ from regrow_supervisor.states import ChildState, SupervisorState
 from regrow_supervisor.stopping import begin_stop
 from regrow_supervisor.world import World, dead_in_queue
 
-__all__ = ["answer_call", "count_children", "which_children"]
+__all__ = ["answer_call", "count_children", "is_forgettable", "which_children"]
 
 Args = Mapping[str, Any]
 
@@ -198,6 +198,24 @@ def _revive(world: World, s: SupervisorState, request: str, args: Args) -> None:
     begin_start(world, s, child, "restart", request)
 
 
+def is_forgettable(child: ChildState) -> bool:
+    """An idle child that has stopped, and that nobody put on hold meanwhile."""
+    return child.idle and child.status == "stopped" and not child.held
+
+
+def _stop_idle(world: World, s: SupervisorState, _: str, args: Args) -> None:
+    """Uncharged, as any stop that is asked for; void if that life is over or on its way out."""
+    child = s.children.get(args["child"])
+    if child is not None and (child.status, child.incarnation) == ("running", args["incarnation"]):
+        begin_stop(world, s, set_child(s, child, idle=True), "idle")
+
+
+def _wake_idle(world: World, s: SupervisorState, _: str, args: Args) -> None:
+    child = s.children.get(args["child"])
+    if child is not None and is_forgettable(child):
+        begin_start(world, s, child, "wake")
+
+
 def _known(world: World, s: SupervisorState, request: str, args: Args) -> ChildState | None:
     child = s.children.get(args["child"])
     if child is None:
@@ -216,4 +234,6 @@ _CALLS: Mapping[str, Callable[[World, SupervisorState, str, Args], None]] = {
     "hold": _hold,
     "unhold": _unhold,
     "revive": _revive,
+    "stop_idle": _stop_idle,
+    "wake_idle": _wake_idle,
 }

@@ -49,6 +49,9 @@ class Extras:
     replies: Sequence[tuple[str, str]] = ()
     events: Sequence[Mapping[str, str]] = ()
     counters: Mapping[str, int] = field(default_factory=dict[str, int])
+    deletions: Sequence[str] = ()
+    """Idle agents, which this event takes off their supervisor's record."""
+
     register: Sequence[Register] = ()
     trees: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     definitions: Sequence[tuple[str, Mapping[str, Any]]] = ()
@@ -91,6 +94,7 @@ def plan_commit(
             *extras.events,
         ),
         counters=dict(counters),
+        deletions=[agent for agent in extras.deletions if not _on_record(view, turn, agent)],
         restarts=[child for _, child in restarts if child not in view.corrupt],
     )
 

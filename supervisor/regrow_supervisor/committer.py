@@ -87,6 +87,9 @@ class Committer:
         for placed in turn.starts:
             start = placed.start
             view.settle(start.child, placed.node, start.incarnation, start.path)
+        for agent in plan.deletions:
+            view.leave(agent)
+            view.agents.pop(agent, None)
         view.take_over(next_versions(view, turn, plan.supervisors), turn.removed)
         view.trees.update(extras.trees)
 
@@ -124,6 +127,7 @@ def _agents_written(plan: DecisionCommit) -> set[str]:
         *(start.agent for start in plan.starts),
         *(update.agent for update in plan.agent_updates),
         *(report.agent for report in plan.lost),
+        *plan.deletions,
     }
 
 

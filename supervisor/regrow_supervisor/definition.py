@@ -9,6 +9,7 @@
                 supervisor the definition of a nested supervisor
                 limit      counted by itself: {max_restarts, max_seconds, on_exceeded: "park" | "escalate"}
                 backoff    {first_ms, factor, longest_ms}
+                idle_delete_ms  how long it may have nothing to do before it is deleted (of dynamic supervisors alone)
                 incarnation  the last number used before it came on record
 
 Defaults are OTP's and Elixir's, in the supervisor's flags too; regrow's own stand in spec.py.
@@ -93,6 +94,7 @@ def full_child(raw: object, flags: Definition) -> dict[str, Any]:
     }
     _require(isinstance(full["start"], Mapping), "invalid_mfa")
     _require(full["restart"] in RESTARTS, "invalid_restart_type")
+    _require(dynamic or "idle_delete_ms" not in given, "invalid_idle_delete")
     if not dynamic:
         _check_significant(full, flags)
     _require(dynamic or kind in ("worker", "supervisor"), "invalid_child_type")

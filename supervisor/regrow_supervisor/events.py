@@ -18,6 +18,7 @@ __all__ = [
     "DeleteChild",
     "Event",
     "Exited",
+    "ForgetIdle",
     "GetChildSpec",
     "Hold",
     "KillSupervisor",
@@ -28,12 +29,14 @@ __all__ = [
     "StartFailed",
     "StartTree",
     "Started",
+    "StopIdle",
     "StopSupervisor",
     "StopTree",
     "TerminateChild",
     "Tick",
     "Unhold",
     "Unplaced",
+    "WakeIdle",
     "WhichChildren",
 ]
 
@@ -200,6 +203,33 @@ class Revive:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StopIdle:
+    """This life had nothing to do for as long as its spec says: stop it, and keep it on record as ``idle``."""
+
+    path: str
+    child: str
+    incarnation: int
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetIdle:
+    """Take an idle, stopped child off the record, in the step that deletes its agent."""
+
+    path: str
+    child: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WakeIdle:
+    """Something was sent to an idle child before it was deleted: it starts again."""
+
+    path: str
+    child: str
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopSupervisor:
     """An orderly stop asked by a caller; the supervisor's parent sees an end with ``reason``."""
 
@@ -246,6 +276,19 @@ Call = (
     | Hold
     | Unhold
     | Revive
+    | StopIdle
+    | WakeIdle
 )
 Fact = Started | StartFailed | Declined | Unplaced | Exited
-Event = Fact | Call | StartTree | StopTree | StopSupervisor | KillSupervisor | NodeAvailable | Tick | Batch
+Event = (
+    Fact
+    | Call
+    | StartTree
+    | StopTree
+    | StopSupervisor
+    | KillSupervisor
+    | ForgetIdle
+    | NodeAvailable
+    | Tick
+    | Batch
+)

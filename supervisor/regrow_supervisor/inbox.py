@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from regrow_supervisor import events as ev
-from regrow_supervisor.children import set_child
+from regrow_supervisor.calls import is_forgettable
+from regrow_supervisor.children import forget_child, set_child
 from regrow_supervisor.definition import with_incarnations
 from regrow_supervisor.killing import kill_supervisor, kill_unreadable
 from regrow_supervisor.retrying import retry_due
@@ -40,6 +41,8 @@ def feed(world: World, event: ev.Event) -> None:
                     _wake_waiting(world, s)
         case ev.Tick():
             _tick(world)
+        case ev.ForgetIdle():
+            _forget_idle(world, event)
         case ev.Hold() | ev.Unhold() | ev.Revive():
             _intent(world, event)
         case _:
@@ -143,6 +146,8 @@ def _message(event: ev.Call) -> tuple[str, str, dict[str, Any]]:
         case ev.TerminateChild() | ev.GetChildSpec():
             op = "terminate_child" if isinstance(event, ev.TerminateChild) else "get_childspec"
             return op, event.request, {"child": event.child, "handle": event.handle, "alive": event.alive}
+        case ev.StopIdle():
+            return "stop_idle", event.request, {"child": event.child, "incarnation": event.incarnation}
         case ev.WhichChildren():
             return "which_children", event.request, {}
         case ev.CountChildren():
@@ -157,7 +162,16 @@ _OPS: Mapping[type, str] = {
     ev.Hold: "hold",
     ev.Unhold: "unhold",
     ev.Revive: "revive",
+    ev.WakeIdle: "wake_idle",
 }
+
+
+def _forget_idle(world: World, event: ev.ForgetIdle) -> None:
+    """At once, past the queue: the child does not run, so what the supervisor is in the middle of is not about it."""
+    s = world.get(event.path)
+    child = None if s is None else s.children.get(event.child)
+    if s is not None and s.alive and child is not None and is_forgettable(child):
+        forget_child(world, world.draft(event.path), child)
 
 
 def _intent(world: World, event: ev.Hold | ev.Unhold | ev.Revive) -> None:

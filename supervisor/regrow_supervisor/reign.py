@@ -35,7 +35,16 @@ from regrow_supervisor.entries import (
     RequestMade,
     read_entry,
 )
-from regrow_supervisor.events import Batch, Event, Exited, NodeAvailable, Started, StartFailed, Tick
+from regrow_supervisor.events import (
+    Batch,
+    Event,
+    Exited,
+    NodeAvailable,
+    Started,
+    StartFailed,
+    Tick,
+)
+from regrow_supervisor.idle_deletion import IdleDeletion
 from regrow_supervisor.inbox import next_due
 from regrow_supervisor.leader import Lease
 from regrow_supervisor.leader_view import LeaderView
@@ -80,6 +89,7 @@ class Reign:
         self.view = LeaderView()
         self._tick_at = 0.0
         self.counts: Counter[str] = Counter()
+        self._idle = IdleDeletion(connection, keys, self._commit, every=2 * settings.poll_ms / 1000)
         self._committer = Committer(
             connection, keys, lease, limits=limits, initial=initial, counts=self.counts
         )
@@ -103,6 +113,7 @@ class Reign:
     def doubt(self) -> None:
         """The store did not answer, or may be another: everybody gets a full timeout."""
         self._beats.failed()
+        self._idle.doubt()
 
     def note_store_restarted(self, run_id: str) -> None:
         """Tell that Redis came back as another run: what it had not kept is gone."""
@@ -146,6 +157,7 @@ class Reign:
             self._fail_start(agent, incarnation)
         for agent, incarnation in late.agents:
             self._lose_agent(agent, incarnation)
+        self._idle.step(self.view, self._beats.answered_ms, now)
 
     def _ask_full_nodes_again(self, now: float) -> None:
         """A slot may have come free without an end that was reported to us: one start in a while finds out."""

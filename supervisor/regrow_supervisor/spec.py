@@ -180,6 +180,11 @@ class Supervisor:
             raise self._bad(
                 "children", f"a child under {spec.under!r} is for send(create=...); give it an id here"
             )
+        if spec.idle_delete is not None:
+            raise self._bad(
+                "children",
+                f"{spec.id!r}: idle_delete is for children that come at run time to a dynamic supervisor",
+            )
         if spec.supervisor is not None and not isinstance(spec.supervisor, Supervisor):
             raise self._bad("children", f"{spec.id!r}: {spec.supervisor!r} is not a Supervisor")
         if spec.significant and self.auto_shutdown == "never":
@@ -246,6 +251,8 @@ def child_definition(child: ChildSpec, supervisor: Supervisor | None = None) -> 
         stored["supervisor"] = child.supervisor.branch_definition()
         return stored
     stored["start"] = _start(child)
+    if child.idle_delete is not None:
+        stored["idle_delete_ms"] = max(1, to_ms(child.idle_delete))
     limit = _limit(child, supervisor)
     if limit is not None:
         stored["limit"] = limit

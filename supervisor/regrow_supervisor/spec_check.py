@@ -64,6 +64,9 @@ def check_child(child: object, path: str, depth: int = 0) -> None:
     if "backoff" in given:
         _check_backoff(given["backoff"], where)
     _count(given.get("incarnation", 0), 0, f"{where}: incarnation")
+    _count(given.get("idle_delete_ms", 1), 1, f"{where}: idle_delete_ms")
+    if "idle_delete_ms" in given and "supervisor" in given:
+        raise SpecError(f"{where}: a supervisor has no idle_delete_ms")
     if not isinstance(given.get("template", ""), str):
         raise SpecError(f"{where}: template is no text")
     if "supervisor" in given:

@@ -130,7 +130,7 @@ def begin_start(world: World, s: SupervisorState, child: ChildState, why: str, r
         declined: dict[str, Any] = {"for": "start", "why": why, "request": request, "child": child.id}
         start_outcome(world, s, {**declined, "result": ["declined"]})
         return
-    child = set_child(s, child, status="starting", incarnation=child.incarnation + 1)
+    child = set_child(s, child, status="starting", incarnation=child.incarnation + 1, idle=False)
     s.waiting = {
         "for": "start",
         "child": child.id,

@@ -70,6 +70,9 @@ class ChildState:
     counted: bool = False
     """The restart at ``due_ms`` was counted when the child crashed."""
 
+    idle: bool = False
+    """It had nothing to do for as long as its spec says: stopped, or being stopped, to be deleted."""
+
     @property
     def alive(self) -> bool:
         return self.status in ALIVE

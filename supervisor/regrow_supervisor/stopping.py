@@ -1,7 +1,7 @@
 """Stopping one child, a range of them one by one, or all at once; and what the end of a stopped child means.
 
 A stop has a *mode* that says what stays on record: ``group`` (temporary children are forgotten), ``call`` (those of
-dynamic supervisors too), ``hold`` and ``end`` (nothing is forgotten; a new start makes the record anew).
+dynamic supervisors too), ``hold``, ``idle`` and ``end`` (nothing is forgotten; a new start makes the record anew).
 """
 
 from __future__ import annotations

@@ -282,6 +282,34 @@ def test_an_agent_is_there_once_somebody_sends_to_it(system: SupervisedSystem, n
         system.client.send(f"{name}-c", Played(n=1), create=Player.child(under="stage"))
 
 
+def test_an_idle_agent_goes_and_comes_back_and_no_signal_is_lost(system: SupervisedSystem, name: str) -> None:
+    a, client = f"{name}-a", system.client
+    guest = Player.child(under=f"stage/{name}", idle_delete=0.5)
+    counted = ("signals_accepted_total|type=player", "signals_applied_total|type=player")
+    with system.branch(Supervisor(name, strategy="dynamic")):
+        before = [system.counter(counter) for counter in counted]
+        births: set[str] = set()
+        for n in range(4):
+            receipt = client.send(a, Played(n=n), create=guest)
+            births.add(receipt.birth)
+            assert receipt.wait(LONG).state == "applied"
+            # The next one comes while it stops, or is deleted.
+            wait_until(lambda: system.record(a).get("status") != "running", "it is idle", LONG)
+        wait_until(lambda: system.record(a) == {}, "it is deleted", LONG)
+
+        def all_applied() -> bool:
+            accepted, applied = (system.counter(c) - n for c, n in zip(counted, before, strict=True))
+            return accepted == applied == 4
+
+        wait_until(all_applied, "each accepted signal was applied", LONG)
+        assert births and not client.which_children(f"stage/{name}")
+        assert not [
+            event for event in system.events() if event["event"] == "child_terminated" and event["agent"] == a
+        ]
+        with pytest.raises(NoSuchAgent):
+            client.send(a, Played(n=9))
+
+
 def test_what_is_sent_while_no_watchdog_lives_is_applied_when_one_comes() -> None:
     with SupervisedSystem.running() as system:
         system.client.start_child("stage", Supervisor("crowd", strategy="dynamic"))

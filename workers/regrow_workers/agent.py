@@ -161,6 +161,7 @@ class Agent(Generic[S]):
         max_restarts: int | None = None,
         max_seconds: Duration | None = None,
         on_exceeded: OnExceeded | None = None,
+        idle_delete: Duration | None = None,
     ) -> ChildSpec:
         """The spec of one agent of this type under a supervisor; ``init`` is the data its state begins with.
 
@@ -190,6 +191,7 @@ class Agent(Generic[S]):
             max_restarts=max_restarts,
             max_seconds=max_seconds,
             on_exceeded=on_exceeded,
+            idle_delete=idle_delete,
             under=under,
         )
 

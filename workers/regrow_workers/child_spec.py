@@ -75,6 +75,7 @@ class ChildSpec:
     ``shutdown`` is how long the child may take to end when asked: seconds, ``"brutal_kill"``, or ``"infinity"`` (a
     supervisor's default). ``None`` in an agent's ``shutdown``, ``deadline``, ``max_mailbox``, ``max_attempts`` and
     ``max_kills`` means: the setting's; in ``max_restarts``, ``max_seconds`` and ``on_exceeded``: the supervisor's own.
+    ``idle_delete``, for children of dynamic supervisors: one that had nothing to do for so long is stopped and deleted.
     ``max_signals`` and ``max_growth`` (of memory) say when a fresh process takes the agent up; None: never.
     Durations are held in seconds, sizes in bytes.
 
@@ -103,6 +104,7 @@ class ChildSpec:
     max_restarts: int | None = None
     max_seconds: Duration | None = None
     on_exceeded: OnExceeded | None = None
+    idle_delete: Duration | None = None
     under: str = ""
 
     def __post_init__(self) -> None:
@@ -127,6 +129,10 @@ class ChildSpec:
             self._count("max_restarts", self.max_restarts, least=0)
         if self.max_seconds is not None:
             self._set("max_seconds", self._seconds("max_seconds", self.max_seconds))
+        if self.idle_delete is not None:
+            self._set("idle_delete", self._seconds("idle_delete", self.idle_delete))
+            if self.agent is None:
+                raise self._bad("idle_delete", "a supervisor is never idle")
         self._set("backoff", self._checked_backoff())
         self._set("labels", MappingProxyType(self._checked_labels()))
         self._set("init", MappingProxyType(self._checked_init()))

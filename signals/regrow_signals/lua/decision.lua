@@ -14,6 +14,7 @@
 -- REPLY corrupt <key> <why>
 -- REPLY refused not_leader
 -- REPLY refused conflict <what>
+-- REPLY refused not_idle <agent>
 -- INCLUDE now_ms
 -- INCLUDE corrupt
 -- INCLUDE count
@@ -49,6 +50,11 @@ for _, node in ipairs(plan.lost_nodes) do
   expect(node.control, 'stream')
 end
 for _, reply in ipairs(plan.replies) do expect(reply.key, 'list') end
+for _, gone in ipairs(plan.deletions) do
+  expect(gone.key, 'hash')
+  for _, name in ipairs({'mailbox', 'outbox', 'dead'}) do expect(gone[name], 'stream') end
+  expect(gone.held, 'zset')
+end
 local wrong = corrupt(types)
 if wrong then return wrong end
 
@@ -87,6 +93,13 @@ for _, order in ipairs(plan.orders) do
     end
   end
   if exhausted(last_id(order.control)) then return {'corrupt', order.control, 'has used up its ids'} end
+end
+
+for _, gone in ipairs(plan.deletions) do
+  local record = redis.call('HMGET', gone.key, 'owner', 'ended', 'incarnation')
+  local lives = (record[1] or '') ~= '' and record[2] ~= record[3]
+  local left = redis.call('XLEN', gone.mailbox) + redis.call('XLEN', gone.outbox) + redis.call('XLEN', gone.dead)
+  if lives or left > 0 then return {'refused', 'not_idle', gone.agent} end
 end
 
 -- All is read and checked: from here on everything is written.
@@ -142,6 +155,15 @@ for _, node in ipairs(plan.lost_nodes) do
 end
 for _, key in ipairs(plan.restarts) do
   if redis.call('EXISTS', key) == 1 then redis.pcall('HINCRBY', key, 'restarts', 1) end
+end
+for _, gone in ipairs(plan.deletions) do
+  local path = redis.call('HGET', gone.key, 'supervisor') or ''
+  for _, name in ipairs({'key', 'mailbox', 'outbox', 'dead', 'journal', 'seen', 'seen_old', 'fate'}) do
+    redis.call('DEL', gone[name])
+  end
+  redis.call('ZREM', agents, gone.agent)
+  redis.call('ZREM', gone.held, gone.agent)
+  event(events, ARGV[2], now, 'deleted', 'agent', gone.agent, 'supervisor', path, 'reason', 'idle')
 end
 for _, reply in ipairs(plan.replies) do
   redis.call('RPUSH', reply.key, reply.json)
