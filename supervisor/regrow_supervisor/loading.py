@@ -122,7 +122,9 @@ def _take_supervisor(view: LeaderView, path: str, record: dict[str, str] | Regro
         view.unreadable[path] = str(record)
         return
     if not record:
-        view.unreadable[path] = "the record is gone"
+        # Of a root nothing is left that could be spoiled: its tree may be handed in anew.
+        if "/" in path:
+            view.unreadable[path] = "the record is gone"
         return
     try:
         state = from_fields(record)

@@ -30,6 +30,7 @@ class TreeRequest:
         self, keys: Keys, name: str, definition: Mapping[str, Any], say: Callable[[str], None]
     ) -> None:
         self._keys = keys
+        self.name = name
         self._fields = {"name": name, "definition": json.dumps(definition)}
         self._say = say
         self._request = new_id()

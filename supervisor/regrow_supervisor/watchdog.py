@@ -218,6 +218,8 @@ class Watchdog:
         if self.reign is not None:
             self.reign.load()
             self._doubtful = False
+            if self._tree is not None and self._tree.answered and self._tree.name not in self.reign.view.states:
+                self._tree.again()  # somebody deleted its record: nobody else would bring it back
             if self._store_restarted:
                 self.reign.note_store_restarted(self._run_id)
                 self._store_restarted = False

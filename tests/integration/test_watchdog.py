@@ -974,6 +974,21 @@ def test_a_tree_that_redis_has_lost_is_handed_in_again(world: World) -> None:
     assert sorted(fresh.running) == ["billing", "support"]
 
 
+def test_a_root_whose_record_somebody_deleted_is_handed_in_again_when_it_is_missed(world: World) -> None:
+    node, watchdog = world.node("n1"), world.watchdog(desk())
+    world.settle(watchdog, node)
+    world.raw("DEL", KEYS.supervisor("desk"))
+
+    node.end("billing", "signal:SIGKILL")
+    world.settle(watchdog, node)
+    world.settle(watchdog, node)
+
+    assert sorted(node.running) == ["billing", "support"]
+    assert world.agent("billing")["status"] == "running"
+    assert world.reloads == 1, "that is how it was missed"
+    world.reloads = 0
+
+
 def test_a_changed_tree_under_two_watchdogs_does_not_flap(world: World) -> None:
     node = world.node("n1")
     old, new = world.watchdog(desk()), world.watchdog(Supervisor("desk", [Billing.child("billing")]))
