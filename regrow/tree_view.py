@@ -42,8 +42,10 @@ class Leaf:
     node: str
     pid: int
     version: int
-    backlog: int
-    dead: int
+    backlog: int | None
+    """Signals that wait; None: its key holds the wrong type."""
+
+    dead: int | None
     held: bool
     waiting_for: str = ""
     """Why it has no process though it is wanted."""
@@ -131,15 +133,15 @@ def _read_records(paths: list[str], records: list[Any]) -> tuple[dict[str, Super
 
 def _agents(
     connection: Connection, keys: Keys, agents: list[str]
-) -> Mapping[str, tuple[dict[str, str], int, int]]:
+) -> Mapping[str, tuple[dict[str, str], int | None, int | None]]:
     fields = connection.pipeline(views.agent_records(keys, agents, *_FIELDS))
     backlog = connection.pipeline([views.mailbox_length(keys, agent) for agent in agents])
     dead = connection.pipeline([views.dead_length(keys, agent) for agent in agents])
     return {
         agent: (
             cast("dict[str, str]", record) if isinstance(record, dict) else {"status": "unreadable"},
-            waiting if isinstance(waiting, int) else -1,
-            letters if isinstance(letters, int) else -1,
+            waiting if isinstance(waiting, int) else None,
+            letters if isinstance(letters, int) else None,
         )
         for agent, record, waiting, letters in zip(agents, fields, backlog, dead, strict=True)
     }
@@ -153,7 +155,7 @@ class _Look:
         now_ms: int,
         states: Mapping[str, SupervisorState],
         unreadable: Mapping[str, str],
-        agents: Mapping[str, tuple[dict[str, str], int, int]],
+        agents: Mapping[str, tuple[dict[str, str], int | None, int | None]],
     ) -> None:
         self._now_ms = now_ms
         self._states = states

@@ -295,7 +295,7 @@ def _tell(stack: Stack, say: Output) -> None:
         "regrow tree",
         "regrow events",
         f"regrow redis HGETALL '{{{settings.namespace}}}:agent:<id>'",
-        f"curl http://{settings.metrics_host}:{settings.metrics_port}/metrics",
+        *([f"curl http://{settings.metrics_host}:{port}/metrics"] if (port := settings.metrics_port) else []),
     ):
         say("up", f"  {line}")
     say(

@@ -6,8 +6,9 @@ import click
 
 from regrow.cli.output import json_option, print_json, stamp, table
 from regrow.cli.session import Session
+from regrow_signals import views
 from regrow_signals.client import Client
-from regrow_signals.errors import BadInput, Refused
+from regrow_signals.errors import BadInput, NoSuchAgent, Refused
 
 __all__ = ["dead_command"]
 
@@ -22,12 +23,21 @@ def dead_command() -> None:
 
 @dead_command.command("list")
 @click.argument("agent")
-@click.option("--count", "-c", default=50, show_default=True, help="At most so many, the oldest first.")
+@click.option(
+    "--count",
+    "-c",
+    default=50,
+    show_default=True,
+    type=click.IntRange(1),
+    help="At most so many, the oldest first.",
+)
 @json_option
 @click.pass_obj
 def list_letters(session: Session, agent: str, count: int, as_json: bool) -> None:
     """Dead letters of AGENT."""
     letters = session.client.dead_letters(agent, count=count)
+    if not letters and not session.connection.command(views.agent_record(session.keys, agent)):
+        raise NoSuchAgent(f"no agent {agent} is registered; `regrow tree` shows those there are")
     if as_json:
         print_json([{"letter": letter, **fields} for letter, fields in letters])
         return

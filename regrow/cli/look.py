@@ -157,9 +157,9 @@ def _leaf(leaf: Leaf, now_ms: int) -> str:
         parts.append(f"its own {_budget(leaf.budget)}")
     if leaf.reason:
         parts.append(f"last end: {leaf.reason}")
-    parts.append(f"{leaf.backlog} waiting")
-    if leaf.dead:
-        parts.append(f"{leaf.dead} dead")
+    parts.append(f"{_count(leaf.backlog)} waiting")
+    if leaf.dead != 0:
+        parts.append(f"{_count(leaf.dead)} dead")
     if leaf.waiting_for:
         parts.append(leaf.waiting_for)
     parts += _intents(leaf.due_ms, now_ms, held=leaf.held)
@@ -177,8 +177,15 @@ def _intents(due_ms: int, now_ms: int, *, held: bool) -> list[str]:
     return [*found, "on hold"] if held else found
 
 
+def _count(number: int | None) -> str:
+    """What a key of the wrong type holds cannot be counted."""
+    return "unknown" if number is None else str(number)
+
+
 @click.command("events")
-@click.option("--count", "-c", default=50, show_default=True, help="The last so many.")
+@click.option(
+    "--count", "-c", default=50, show_default=True, type=click.IntRange(1), help="The last so many."
+)
 @click.option("--follow", "-f", is_flag=True, help="Go on, until Ctrl-C.")
 @json_option
 @click.pass_obj

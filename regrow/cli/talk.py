@@ -23,7 +23,12 @@ __all__ = ["send_command"]
     "--id", "signal_id", default=None, help="The signal's id: sending the same one again changes nothing."
 )
 @click.option("--subject", default=None, help="CloudEvents' subject.")
-@click.option("--wait", type=float, default=0.0, help="Seconds to wait until it is applied or dead.")
+@click.option(
+    "--wait",
+    type=click.FloatRange(0, 86_400),
+    default=0.0,
+    help="Seconds to wait until it is applied or dead.",
+)
 @json_option
 @click.pass_obj
 def send_command(  # noqa: PLR0917  click passes them by name
@@ -52,6 +57,8 @@ def send_command(  # noqa: PLR0917  click passes them by name
         again = ", which was accepted before" if receipt.duplicate else ""
         line = f"{agent} accepted signal {receipt.signal_id} as {receipt.entry}{again}"
         click.echo(line if status is None else f"{line}: {_shown(status)}")
+        if status is not None and status.state == "dead":
+            click.echo(f"why: regrow dead list {agent}", err=True)
     return 0 if status is None or status.state == "applied" else 1
 
 

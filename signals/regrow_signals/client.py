@@ -216,7 +216,9 @@ class Client:
 
     def state(self, agent: str, agent_type: StateParser[S]) -> S:
         """The agent's last committed state, typed. ``NoSuchAgent`` when it is not registered."""
-        return agent_type.parse_state(*self.connection.run(views.stored_state(self.keys, agent)))
+        return agent_type.parse_state(
+            *self.connection.run(views.stored_state(self.keys, agent, _names_of(agent_type)))
+        )
 
     def dead_letters(self, agent: str, *, after: str = "", count: int = 100) -> Listed:
         """Dead letters of the agent, the oldest first: id of the letter, and its fields."""
@@ -307,7 +309,9 @@ class AsyncClient:
 
     async def state(self, agent: str, agent_type: StateParser[S]) -> S:
         """The agent's last committed state, typed."""
-        return agent_type.parse_state(*await self.connection.run(views.stored_state(self.keys, agent)))
+        return agent_type.parse_state(
+            *await self.connection.run(views.stored_state(self.keys, agent, _names_of(agent_type)))
+        )
 
     async def dead_letters(self, agent: str, *, after: str = "", count: int = 100) -> Listed:
         """As ``Client.dead_letters``."""
@@ -332,6 +336,12 @@ class AsyncClient:
 
     def _sent(self, receipt: Receipt) -> AsyncSentReceipt:
         return AsyncSentReceipt(*_values(receipt), client=self)
+
+
+def _names_of(agent_type: object) -> tuple[str, ...]:
+    """What an agent's class may be called in Redis; nothing is known of another reader."""
+    definition: Any = getattr(agent_type, "definition", None)
+    return () if definition is None else (definition.name, *definition.aliases)
 
 
 def _values(receipt: Receipt) -> tuple[str, str, str, str, bool, bool]:

@@ -74,7 +74,8 @@ def _warnings(info: Mapping[str, str], eviction: str, is_cluster: bool) -> list[
     found: list[str] = []
     if eviction != "noeviction":
         found.append(f"maxmemory-policy is {eviction}: set it to noeviction before maxmemory is ever set")
-    if info.get("aof_enabled") != "1":
+    # While it loads its data it has not opened the append-only file yet.
+    if info.get("aof_enabled") != "1" and info.get("loading", "0") == "0":
         found.append(
             "no append-only file: a crash of Redis loses what came after its last snapshot; set appendonly yes"
         )

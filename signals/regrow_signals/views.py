@@ -5,11 +5,12 @@ Text that is not UTF-8 is shown with its bytes spelled out (``\\xff``): a view n
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from regrow_signals import replies
 from regrow_signals.calls import Command, Op
-from regrow_signals.errors import NoSuchAgent
+from regrow_signals.errors import BadInput, NoSuchAgent
 from regrow_signals.ids import check_id
 from regrow_signals.keys import Keys
 
@@ -149,13 +150,20 @@ def leader(keys: Keys) -> Command[str]:
     )
 
 
-def stored_state(keys: Keys, agent: str) -> Op[tuple[str, int]]:
-    """The agent's state as JSON, and its schema; before the first commit, the initial data that it was given."""
+def stored_state(keys: Keys, agent: str, types: Collection[str] = ()) -> Op[tuple[str, int]]:
+    """The agent's state as JSON, and its schema; before the first commit, the initial data that it was given.
+
+    ``types``: names that the agent's type may have (empty: any); another one is refused, for its state might fit.
+    """
     fields = ("type", "state", "init", "schema")
     words = ("HMGET", keys.agent(check_id(agent, "agent")), *fields)
     kind, state, init, schema = yield Command(words, list, hint=agent)
     if kind is None:
         raise NoSuchAgent(f"no agent {agent} is registered")
+    if types and kind not in types:
+        raise BadInput(
+            f"agent {agent} is of type {shown(kind)!r}, not {sorted(types)[0]!r}: name its own class"
+        )
     return str(state or init or "{}"), int(schema or 1)
 
 

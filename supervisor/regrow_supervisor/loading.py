@@ -26,12 +26,26 @@ _AT_ONCE: Final = 500
 _AGENT_FIELDS: Final = ("supervisor", "incarnation", "node", "schema")
 
 
-def load_view(connection: Connection, keys: Keys) -> LeaderView:
-    """The whole view; raises a StoreError when Redis cannot be asked."""
+def load_view(connection: Connection, keys: Keys, also: Sequence[str] = ()) -> LeaderView:
+    """The whole view; raises a StoreError when Redis cannot be asked.
+
+    ``also``: roots that are looked for though the set of supervisors may not name them.
+    """
     view = LeaderView()
-    paths = sorted(connection.command(Command(("SMEMBERS", keys.supervisors), _texts)))
-    for path, record in _records(connection, paths, [keys.supervisor(path) for path in paths]):
-        _take_supervisor(view, path, record)
+    paths = {*also, *connection.command(Command(("SMEMBERS", keys.supervisors), _texts))}
+    while paths:
+        listed = sorted(paths)
+        for path, record in _records(connection, listed, [keys.supervisor(path) for path in listed]):
+            _take_supervisor(view, path, record)
+        # A branch that the set does not name (any more) is named by its parent.
+        paths = {
+            f"{path}/{child.id}"
+            for path in listed
+            if path in view.states
+            for child in view.states[path].children.values()
+            if child.is_supervisor and child.incarnation
+        }
+        paths -= view.states.keys() | view.unreadable.keys()
     load_nodes(connection, keys, view)
     load_agents(connection, keys, view, connection.command(Command(("ZRANGE", keys.agents, 0, -1), _texts)))
     for agent, known in view.agents.items():

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from regrow_signals import effect_store
@@ -76,8 +76,10 @@ class Reign:
         settings: WatchdogSettings,
         initial: InitialState,
         clock: Callable[[], float],
+        roots: Sequence[str] = (),
     ) -> None:
         self._connection = connection
+        self._roots = roots
         self._keys = keys
         self._lease = lease
         self._settings = settings
@@ -99,7 +101,7 @@ class Reign:
 
         Who was silent stays so, for Redis answered all the time; where it did not, ``doubt`` was called before.
         """
-        self.view = load_view(self._connection, self._keys)
+        self.view = load_view(self._connection, self._keys, self._roots)
         self._after = "0"
         self.poll()
         for path, why in self.view.unreadable.items():

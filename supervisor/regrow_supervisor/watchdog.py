@@ -151,16 +151,23 @@ class Watchdog:
             return Counter(wait_ms=self.settings.poll_ms)
         except (Conflict, FateUnknown) as error:
             return self._doubt(error)
-        except WrongServer:
-            raise
+        except WrongServer as error:
+            # At the start there is nothing to stand on. Later it is mended where it was broken: a password, a right.
+            if not self._run_id:
+                raise
+            return self._away(error)
         except StoreError as error:
-            self._doubtful = True
-            if self.reign is not None:
-                self.reign.doubt()
-            return Counter(wait_ms=max(1, round(self._store.failed(error) * 1000)))
+            return self._away(error)
         self._store.answered()
         self._reloads = 0
         return counts
+
+    def _away(self, error: StoreError) -> Counter[str]:
+        """Redis cannot be asked: wait, and trust nothing that we hold."""
+        self._doubtful = True
+        if self.reign is not None:
+            self.reign.doubt()
+        return Counter(wait_ms=max(1, round(self._store.failed(error) * 1000)))
 
     def resign(self) -> None:
         """Give the lease back, if we lead and Redis can be asked; otherwise it runs out."""
@@ -211,6 +218,7 @@ class Watchdog:
             settings=self.settings,
             initial=self._initial,
             clock=self._clock,
+            roots=() if self._tree is None else (self._tree.name,),
         )
         self._reload()
 
@@ -218,7 +226,11 @@ class Watchdog:
         if self.reign is not None:
             self.reign.load()
             self._doubtful = False
-            if self._tree is not None and self._tree.answered and self._tree.name not in self.reign.view.states:
+            if (
+                self._tree is not None
+                and self._tree.answered
+                and self._tree.name not in self.reign.view.states
+            ):
                 self._tree.again()  # somebody deleted its record: nobody else would bring it back
             if self._store_restarted:
                 self.reign.note_store_restarted(self._run_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,50 @@ def test_redis_killed_and_started_again_ends_nobody(
     assert decisions.ends("a") == []
     away = [line for line in parent.said().splitlines() if "store_away" in line]
     assert 1 <= len(away) <= 4, "one line for each connection, not one for each try"
+
+
+def test_a_damaged_key_of_an_agent_waits_to_be_mended_and_blames_no_signal(
+    decisions: Decisions, start_node: StartNode
+) -> None:
+    start_node(log_level="INFO")
+    decisions.register("a")
+    pid = decisions.wait_running("a", decisions.start("a", decisions.node_id()))
+    journal = decisions.keys.journal("a")
+    decisions.raw.set(journal, "no stream")
+
+    decisions.send("a", *numbers(1, 20))
+    with pytest.raises(AssertionError):
+        wait_until(lambda: not alive(pid), "the worker ends for it", timeout=1.5)
+    decisions.raw.delete(journal)
+
+    decisions.wait_numbers("a", list(range(1, 21)))
+    assert decisions.agent("a")["incarnation"] == "1"
+    assert (decisions.ends("a"), decisions.dead("a")) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        {"order": "start", "agent": "a", "incarnation": "99"},
+        {"order": "stop"},
+        {"order": "stop", "agent": "a", "incarnation": "x"},
+        {"order": "stop", "agent": "a", "incarnation": "1", "shutdown_ms": "abc"},
+        {"order": "dance"},
+    ],
+)
+def test_an_order_that_makes_no_sense_costs_a_log_line_and_no_agent(
+    decisions: Decisions, start_node: StartNode, order: Any
+) -> None:
+    parent = start_node(log_level="INFO")
+    decisions.register("a")
+    pid = decisions.wait_running("a", decisions.start("a", decisions.node_id()))
+
+    decisions.raw.xadd(decisions.keys.control(decisions.node_id()), order)
+
+    wait_until(lambda: "_order" in parent.said(), "the node has said something of it")
+    decisions.send("a", *numbers(1, 3))
+    decisions.wait_numbers("a", [1, 2, 3])
+    assert alive(pid)
 
 
 def test_a_server_that_throws_keys_away_is_refused_at_the_door(

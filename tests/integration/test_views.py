@@ -9,7 +9,7 @@ import redis
 
 from regrow_signals import views
 from regrow_signals.connection import Connection
-from regrow_signals.errors import BadId, CorruptKey
+from regrow_signals.errors import BadId, BadInput, CorruptKey
 from regrow_signals.keys import Keys
 
 
@@ -45,6 +45,8 @@ def test_everything_is_shown(connection: Connection, keys: Keys, unchanged: Any)
         assert connection.command(views.supervisor_record(keys, "root")) == {"status": "running"}
         assert connection.command(views.leader(keys)) == "token"
         assert connection.run(views.stored_state(keys, "a")) == ('{"open":1}', 2)
+        with pytest.raises(BadInput, match="name its own class"):
+            connection.run(views.stored_state(keys, "a", types=("another",)))
 
 
 def test_pages_go_on_after_the_last_entry_shown(connection: Connection, keys: Keys) -> None:

@@ -11,7 +11,7 @@ class OrderPlaced(Payload, type="order.placed"):
     order: str
     cents: int
 
-@effect(timeout=30, retries=5, idempotent=False)            # after a crash in it: in doubt, not repeated
+@effect(timeout=30, idempotent=False)                       # never repeated: after a crash in it, in doubt
 def charge(run: EffectContext, order: str, cents: int) -> Receipt:
     return Receipt(number=f"{order}-{run.id}")              # run.id is the same on every try: the idempotency key
 
@@ -29,7 +29,7 @@ class Orders(Agent[Order], name="orders"):
 
     @handles(charge.failed)
     def refused(self, order: Order, failed: Failed) -> Step[Order]:
-        return order.evolve(stage=f"unpaid after {failed.attempts} tries")
+        return order.evolve(stage=f"unpaid: {failed.error}")
 
     @handles(charge.in_doubt)
     def unknown(self, order: Order, doubt: InDoubt) -> Step[Order]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 # ruff: noqa: PLW0108  the calls are made from Python code, as handlers make them
 import contextlib
 import datetime as datetime_module
+import gc
 import logging
 import os
 import random
@@ -102,6 +103,20 @@ def test_imports_logging_and_printing_are_allowed(caplog: pytest.LogCaptureFixtu
 
     assert guarded(deed, (), "f", "enforce") in range(1, 8)
     assert "seen" in caplog.text
+
+
+def test_who_is_called_back_by_the_garbage_collector_is_not_the_handlers_doing() -> None:
+    def timed(phase: str, info: dict[str, int]) -> None:
+        time.perf_counter()
+
+    def collects() -> None:
+        gc.collect()
+
+    gc.callbacks.append(timed)
+    try:
+        guarded(collects, (), "f", "enforce")
+    finally:
+        gc.callbacks.remove(timed)
 
 
 def test_what_a_handler_swallows_is_raised_all_the_same() -> None:

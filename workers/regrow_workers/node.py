@@ -279,6 +279,13 @@ class Node:
     def _on_order(self, order: Order) -> None:
         if order.node != self._id:
             return
+        try:
+            self._obey(order)
+        except (KeyError, ValueError) as error:
+            # Nobody of ours writes such an order; it must not cost this node its agents.
+            log.event(_LOG, "bad_order", level=logging.ERROR, order=dict(order.fields), error=repr(error))
+
+    def _obey(self, order: Order) -> None:
         match order.fields.get("order"):
             case "start":
                 self._roster.start(order)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import _random
 import _thread
 import datetime
+import gc
 import logging
 import os
 import random
@@ -152,7 +153,7 @@ class _Guard:
         if event != "c_call" or called.__name__ not in _NAMES:
             return
         instead = _CALLS.get(called) or _of_object(called)
-        if instead is not None and not _is_logging(frame):
+        if instead is not None and not _is_logging(frame) and not _is_collecting(frame):
             self._found(_name_of(frame, called), instead)
 
     def _found(self, what: str, instead: str) -> None:
@@ -232,6 +233,17 @@ def _is_logging(frame: FrameType) -> bool:
 def _is_importing(frame: FrameType) -> bool:
     """An import may write its bytecode and run what a module does once."""
     return _is_below(frame, "importlib._bootstrap")
+
+
+def _is_collecting(frame: FrameType) -> bool:
+    """The garbage collector may run at any allocation, and who is called back by it is not the handler's doing."""
+    called_back = {getattr(callback, "__code__", None) for callback in gc.callbacks}
+    above: FrameType | None = frame
+    while above is not None:
+        if above.f_code in called_back:
+            return True
+        above = above.f_back
+    return False
 
 
 def _is_below(frame: FrameType, module: str) -> bool:

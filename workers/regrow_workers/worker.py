@@ -87,6 +87,7 @@ class Worker:
         """Live, in the process of one's own. Raises Fenced when another life owns the agent."""
         self._slot = slot
         self._stop = stop
+        self._pid = os.getpid()
         self._connection.interrupt_fd = stop.fileno()
         # Called before every handler: nothing stands between it and the slot but in a crash test.
         self._before: Callable[[str], None] = (
@@ -242,8 +243,6 @@ class Worker:
             )
         except Interrupted:
             return []
-        except CorruptKey:
-            raise
         except StoreError as error:
             self._pause(self._watch.failed(error))
             return []
@@ -259,6 +258,8 @@ class Worker:
     def _send_commit(self, plan: CommitPlan, rest: Entries) -> Sent:
         """Send a commit, and in the same round trip read on after the ``rest`` that is in hand."""
         self._slot.note(Phase.STORING)
+        if os.getpid() != self._pid:
+            os._exit(WorkerExit.CRASHED)  # a handler forked: its copy is nobody's worker
         self._fail.reach("before_commit")
         commit = agents.commit(self._keys, self._limits, plan.commit)
         last = rest[-1][0] if rest else plan.commit.cursor
@@ -318,9 +319,11 @@ class Worker:
                 for answer in answers:
                     if isinstance(answer, RegrowError):
                         raise answer
-            except CorruptKey:
-                raise
             except StoreError as error:
+                # A damaged key waits for whoever mends it, like a Redis that is away: no signal is to blame. Only a
+                # claim that cannot be read says so and ends.
+                if isinstance(error, CorruptKey) and self._base is None:
+                    raise
                 self._pause(self._watch.failed(error))
                 if self._stop.requested and self._base is None:
                     raise _Left from error
