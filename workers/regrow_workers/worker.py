@@ -79,6 +79,9 @@ class Worker:
         self._fail = FailPoints(settings.fail_points, incarnation)
         self._watch = StoreWatch(_LOG, agent)
         self._wear = Wear(order)
+        self._pid = 0
+        """Of the process it lives in; 0 before that."""
+
         self._generation = 0
         self._base: Loaded | None = None
         self._worked = True
@@ -258,7 +261,7 @@ class Worker:
     def _send_commit(self, plan: CommitPlan, rest: Entries) -> Sent:
         """Send a commit, and in the same round trip read on after the ``rest`` that is in hand."""
         self._slot.note(Phase.STORING)
-        if os.getpid() != self._pid:
+        if self._pid not in (0, os.getpid()):
             os._exit(WorkerExit.CRASHED)  # a handler forked: its copy is nobody's worker
         self._fail.reach("before_commit")
         commit = agents.commit(self._keys, self._limits, plan.commit)
