@@ -989,6 +989,21 @@ def test_a_root_whose_record_somebody_deleted_is_handed_in_again_when_it_is_miss
     world.reloads = 0
 
 
+def test_a_new_leader_finds_its_tree_though_the_set_of_supervisors_was_deleted(world: World) -> None:
+    node, watchdog = world.node("n1"), world.watchdog(desk())
+    world.settle(watchdog, node)
+    watchdog.resign()
+    world.raw("DEL", KEYS.supervisors)
+
+    fresh = world.watchdog(desk())
+    node.end("billing", "signal:SIGKILL")
+    world.settle(fresh, node)
+
+    assert fresh.leading
+    assert sorted(node.running) == ["billing", "support"]
+    assert world.agent("support")["incarnation"] == "1", "who did not die was not touched"
+
+
 def test_a_changed_tree_under_two_watchdogs_does_not_flap(world: World) -> None:
     node = world.node("n1")
     old, new = world.watchdog(desk()), world.watchdog(Supervisor("desk", [Billing.child("billing")]))
