@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from regrow_signals.answers import answer, cut, entry_id
 from regrow_signals.calls import Arg, Call
@@ -22,6 +23,7 @@ __all__ = [
     "Owner",
     "EmitAppend",
     "EffectAppend",
+    "DirectiveAppend",
     "DeadAppend",
     "JournalAppend",
     "Append",
@@ -51,6 +53,7 @@ COMMIT: Final = declare(
         "agent_id", "incarnation", "token", "base_version", "base_cursor", "version", "cursor", "min_id", "handled",
         "failed", "agent_type", "has_state", "state", "schema", "has_error", "error", "max_mailbox", "max_dead",
         "max_outbox", "max_events", "journal_length", "targets", "letters", "emits", "orders", "transitions", "raises",
+        "others",
     ],
     arg_tail="lists",
 )  # fmt: skip
@@ -85,6 +88,24 @@ class EffectAppend:
     retries: int
     idempotent: bool
     backoff_ms: int = 1000
+
+
+class DirectiveAppend(ABC):
+    """What a directive of another kind writes: each has a class here and a part in ``lua/parts``, which says how.
+
+    See ``lua/parts/directives.lua``; ``kind`` is its name there.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def keys(self, keys: Keys, agent: str) -> Sequence[str]:
+        """The keys that it reads and writes, besides the agent's own record."""
+
+    @abstractmethod
+    def words(self) -> Sequence[Arg]:
+        """What its part reads, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +149,7 @@ class Commit:
     schema: int
     emits: Sequence[EmitAppend] = ()
     effects: Sequence[EffectAppend] = ()
+    others: Sequence[DirectiveAppend] = ()
     dead: Sequence[DeadAppend] = ()
     journal: Sequence[JournalAppend] = ()
     handled: int = 0
@@ -164,10 +186,13 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
     for target in targets:
         names += (keys.agent(target), keys.mailbox(target), keys.dead(target))
     names += [keys.effect(effect.effect_id) for effect in plan.effects]
+    other_args = list[Arg]()
+    for other in plan.others:
+        _lay_other(names, other_args, other, other.keys(keys, agent))
     counters = _counters(plan)
     args = _head(limits, plan)
     args += (len(targets), len(dead), len(emits), len(plan.effects), len(plan.journal), len(counters))
-    args += targets
+    args += (len(plan.others), *other_args, *targets)
     for letter in dead:
         _lay_letter(args, letter)
     places = {target: place for place, target in enumerate(targets, 1)}
@@ -252,6 +277,12 @@ def _deliverable(limits: Limits, plan: Commit) -> tuple[list[DeadAppend], Sequen
     return dead, emits
 
 
+def _lay_other(names: list[str], args: list[Arg], other: DirectiveAppend, own: Sequence[str]) -> None:
+    words = other.words()
+    names += own
+    args += (other.kind, len(own), len(words), *words)
+
+
 def _lay_letter(args: list[Arg], letter: DeadAppend) -> None:
     """Names of ours in a stranger's entry are kept as ``signal.<name>``, so that nothing of it is lost."""
     fields = list(letter.fields.items())
@@ -279,7 +310,7 @@ def _check(limits: Limits, plan: Commit) -> None:
         )
     if not plan.owner.token:
         raise BadInput(f"{plan.owner.agent}: a commit needs the token of a claim")
-    count = len(plan.emits) + len(plan.effects) + len(plan.dead)
+    count = len(plan.emits) + len(plan.effects) + len(plan.others) + len(plan.dead)
     if count > WALL * limits.commit_appends:
         raise TooLarge(
             f"{plan.owner.agent}: {count} appends in one commit; {limits.commit_appends} is the bound"

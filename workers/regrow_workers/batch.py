@@ -13,7 +13,16 @@ from typing import Any, Literal, cast
 from zlib import crc32
 
 from regrow_signals.agents import Loaded
-from regrow_signals.commits import Commit, DeadAppend, EffectAppend, EmitAppend, JournalAppend, Owner, newer
+from regrow_signals.commits import (
+    Commit,
+    DeadAppend,
+    DirectiveAppend,
+    EffectAppend,
+    EmitAppend,
+    JournalAppend,
+    Owner,
+    newer,
+)
 from regrow_signals.errors import BadInput, BadPayload, NotStrictJSON, TooLarge
 from regrow_signals.limits import Limits
 from regrow_signals.strict_json import loads
@@ -121,6 +130,7 @@ class _Batch:
         self.new_state = not loaded.state
         self.emits: list[EmitAppend] = []
         self.effects: list[EffectAppend] = []
+        self.others: list[DirectiveAppend] = []
         self.dead: list[DeadAppend] = []
         self.journal: list[JournalAppend] = []
         self.rejected = 0
@@ -166,6 +176,7 @@ class _Batch:
             schema=schema,
             emits=self.emits,
             effects=self.effects,
+            others=self.others,
             dead=self.dead,
             journal=self.journal,
             handled=self.version - self.loaded.version,
@@ -183,7 +194,7 @@ class _Batch:
         if failure is not None:
             return self._fail(outcome, failure, delivery)
         grown = len(outcome.encoded) if type(outcome) is NewState else len(self.encoded)
-        count = len(appends.emits) + len(appends.effects)
+        count = len(appends.emits) + len(appends.effects) + len(appends.others)
         if not self._has_room(count, appends.size, grown):
             return False
         if type(outcome) is NewState:
@@ -200,6 +211,7 @@ class _Batch:
         if count:
             self.emits += appends.emits
             self.effects += appends.effects
+            self.others += appends.others
         self._note(delivery, appends, word)
         if appends.stop is not None:
             self.ends = Ends("stop", appends.stop.reason)
@@ -243,7 +255,7 @@ class _Batch:
 
     def _has_room(self, count: int, size: int, state: int) -> bool:
         """What comes first always has: it is within the bounds by itself, or a dead letter that must go somewhere."""
-        held = len(self.emits) + len(self.effects) + len(self.dead)
+        held = len(self.emits) + len(self.effects) + len(self.others) + len(self.dead)
         return self.taken == 0 or (
             held + count <= self.limits.commit_appends
             and self.size + size + 2 * state <= self.limits.commit_bytes

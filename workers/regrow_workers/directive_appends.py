@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from regrow_signals.commits import EffectAppend, EmitAppend
+from regrow_signals.commits import DirectiveAppend, EffectAppend, EmitAppend
 from regrow_signals.errors import ImpureHandler
 from regrow_signals.limits import Limits
 from regrow_signals.strict_json import dumps
@@ -25,6 +25,7 @@ class Appends:
 
     emits: list[EmitAppend] = field(default_factory=list[EmitAppend])
     effects: list[EffectAppend] = field(default_factory=list[EffectAppend])
+    others: list[DirectiveAppend] = field(default_factory=list[DirectiveAppend])
     journal: str = "[]"
     size: int = 0
     stop: Stop | None = None
@@ -40,28 +41,24 @@ def lay_out(directives: Sequence[Directive], delivery: Delivery, limits: Limits)
     Raises ``NotStrictJSON`` or ``TooLarge`` for data that cannot be stored, ``ImpureHandler`` for an unknown directive.
     """
     appends = Appends()
-    lines: list[dict[str, str]] = []
+    lines: list[Mapping[str, str]] = []
     for place, directive in enumerate(directives):
         append_id = f"{delivery.addressee.birth}:{delivery.entry}:{place}"
-        if isinstance(directive, Emit):
-            _emit(appends, directive, append_id, delivery, limits)
-            lines.append({"emit": directive.type, "to": directive.to})
-        elif isinstance(directive, EffectRun):
-            _effect(appends, directive, append_id, limits)
-            lines.append({"effect": directive.name})
-        elif isinstance(directive, Stop):
-            appends.stop = appends.stop or directive
-            lines.append({"stop": directive.reason})
-        else:
+        layer = next((_LAYERS[kind] for kind in type(directive).__mro__ if kind in _LAYERS), None)
+        if layer is None:
+            known = ", ".join(sorted(kind.__name__ for kind in _LAYERS))
             raise ImpureHandler(
-                f"{type(directive).__name__} is no directive of regrow's: Emit, Stop or effect.run(...)"
+                f"{type(directive).__name__} is no directive of regrow's; they are {known} (made by effect.run)"
             )
+        lines.append(layer(appends, directive, append_id, delivery, limits))
     appends.journal = dumps(lines)
     appends.size += len(appends.journal)
     return appends
 
 
-def _emit(appends: Appends, emit: Emit, append_id: str, delivery: Delivery, limits: Limits) -> None:
+def _emit(
+    appends: Appends, emit: Emit, append_id: str, delivery: Delivery, limits: Limits
+) -> Mapping[str, str]:
     given = delivery.fields
     data = emit.data_json(limits)
     fields = {"id": append_id, "type": emit.type, "source": delivery.addressee.agent, "data": data}
@@ -76,9 +73,13 @@ def _emit(appends: Appends, emit: Emit, append_id: str, delivery: Delivery, limi
     fields["hops"] = str(_hops(given.get("hops"), limits) + 1)
     appends.emits.append(EmitAppend(emit.to, fields))
     appends.size += len(data.encode()) + _OVERHEAD
+    return {"emit": emit.type, "to": emit.to}
 
 
-def _effect(appends: Appends, run: EffectRun, append_id: str, limits: Limits) -> None:
+def _effect(
+    appends: Appends, run: EffectRun, append_id: str, delivery: Delivery, limits: Limits
+) -> Mapping[str, str]:
+    del delivery
     args = run.args_json(limits)
     appends.effects.append(
         EffectAppend(
@@ -92,6 +93,15 @@ def _effect(appends: Appends, run: EffectRun, append_id: str, limits: Limits) ->
         )
     )
     appends.size += len(args.encode()) + _OVERHEAD
+    return {"effect": run.name}
+
+
+def _stop(
+    appends: Appends, stop: Stop, append_id: str, delivery: Delivery, limits: Limits
+) -> Mapping[str, str]:
+    del append_id, delivery, limits
+    appends.stop = appends.stop or stop
+    return {"stop": stop.reason}
 
 
 def _hops(text: str | bytes | None, limits: Limits) -> int:
@@ -101,3 +111,13 @@ def _hops(text: str | bytes | None, limits: Limits) -> int:
     if isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 6:
         return int(text)
     return limits.max_hops
+
+
+_LAYERS: Final[
+    Mapping[type[Directive], Callable[[Appends, Any, str, Delivery, Limits], Mapping[str, str]]]
+] = {
+    Emit: _emit,
+    EffectRun: _effect,
+    Stop: _stop,
+}
+"""How each kind of directive is laid out; its line in the journal comes back."""

@@ -10,7 +10,7 @@
 -- KEYS 9 held zset         agents with held emits
 -- KEYS 10 effects zset     effects by due time
 -- KEYS 11 bell list        wakes the ringer
--- KEYS ... others mixed     agent hash, mailbox and dead stream of each target; then the hash of each effect
+-- KEYS ... others mixed     agent hash, mailbox and dead stream of each target; the hash of each effect; keys of others
 -- ARGV 1 agent_id          the agent
 -- ARGV 2 incarnation       of the owner
 -- ARGV 3 token             of the owner
@@ -38,7 +38,8 @@
 -- ARGV 25 orders           how many effects
 -- ARGV 26 transitions      how many journal entries
 -- ARGV 27 raises           how many counters
--- ARGV ... lists           target | entry reason error attempts n field.. | target no, n, field.. |
+-- ARGV 28 others           how many directives of other kinds
+-- ARGV ... lists           kind keys n, word.. (of others) | target | entry reason error attempts n field.. | target no, n, field.. |
 --                          id name args timeout retries idempotent backoff |
 --                          entry signal type at_ms version directives digest outcome has_state state | counter, by
 -- REPLY ok <landed before> <blocked> <held>
@@ -51,6 +52,7 @@
 -- INCLUDE entry_ids
 -- INCLUDE mailboxes
 -- INCLUDE dead_letters
+-- INCLUDE directives
 local agent = KEYS[1]
 local mailbox = KEYS[2]
 local outbox = KEYS[3]
@@ -65,7 +67,7 @@ local bell = KEYS[11]
 local base_version, base_cursor, version, cursor = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local targets, letters, emits = tonumber(ARGV[22]), tonumber(ARGV[23]), tonumber(ARGV[24])
 local orders, transitions, raises = tonumber(ARGV[25]), tonumber(ARGV[26]), tonumber(ARGV[27])
-local at = 27
+local at = 28
 
 local wrong = corrupt({agent, 'hash', mailbox, 'stream', outbox, 'stream', dead, 'stream', journal, 'stream', fate, 'hash'})
 if wrong then return wrong end
@@ -87,6 +89,12 @@ if emits + orders > 0 and exhausted(last_id(outbox)) then return {'corrupt', out
 if emits + letters > 0 and exhausted(last_id(dead)) then return {'corrupt', dead, 'has used up its ids'} end
 
 local now = now_ms()
+local work = {agent = ARGV[1], key = agent, type = ARGV[11], birth = record[9] or '', incarnation = ARGV[2], now = now,
+  counters = counters, events = events, max_events = ARGV[20]}
+local others
+others, at = read_directives(tonumber(ARGV[28]), at, 11 + 3 * targets + orders)
+wrong = check_directives(others, work)
+if wrong then return wrong end
 local bounds = {max_mailbox = tonumber(ARGV[17]), max_dead = tonumber(ARGV[18])}
 local boxes = {}
 for i = 1, targets do
@@ -131,6 +139,7 @@ for _ = 1, letters do
   bury(grave, now, entry, reason, error, attempts, take_fields({}))
 end
 
+write_directives(others, work, true)
 local holding = 0
 for _ = 1, emits do
   local box = boxes[tonumber(ARGV[at + 1])]
@@ -166,6 +175,8 @@ for i = 1, orders do
   at = at + 7
 end
 if orders > 0 and redis.call('LLEN', bell) == 0 then redis.call('LPUSH', bell, '1') end
+
+write_directives(others, work, false)
 
 -- A journal that takes no entry any more costs the journal, not the agent: pcall.
 for _ = 1, transitions do
