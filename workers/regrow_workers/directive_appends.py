@@ -11,11 +11,11 @@ from regrow_signals.errors import ImpureHandler
 from regrow_signals.limits import Limits
 from regrow_signals.strict_json import dumps
 from regrow_workers.delivery import Delivery
-from regrow_workers.directives import Directive, EffectRun, Emit, Stop
+from regrow_workers.directives import Directive, EffectRun, Emit, SignalDirective, Stop
 
-__all__ = ["NOTHING", "Appends", "lay_out"]
+__all__ = ["NOTHING", "OVERHEAD", "Appends", "lay_out", "signal_fields"]
 
-_OVERHEAD: Final = 200
+OVERHEAD: Final = 200
 """Bytes of names, ids and lengths around an append's own content, about."""
 
 
@@ -56,23 +56,35 @@ def lay_out(directives: Sequence[Directive], delivery: Delivery, limits: Limits)
     return appends
 
 
-def _emit(
-    appends: Appends, emit: Emit, append_id: str, delivery: Delivery, limits: Limits
-) -> Mapping[str, str]:
+def signal_fields(
+    what: SignalDirective, signal_id: str, delivery: Delivery, limits: Limits
+) -> dict[str, str]:
+    """The mailbox entry of a signal that this agent sends because of ``delivery``, without ``at_ms``."""
     given = delivery.fields
-    data = emit.data_json(limits)
-    fields = {"id": append_id, "type": emit.type, "source": delivery.addressee.agent, "data": data}
-    if emit.subject is not None:
-        fields["subject"] = emit.subject
-    if emit.dataschema is not None:
-        fields["dataschema"] = emit.dataschema
+    fields = {
+        "id": signal_id,
+        "type": what.type,
+        "source": delivery.addressee.agent,
+        "data": what.data_json(limits),
+    }
+    if what.subject is not None:
+        fields["subject"] = what.subject
+    if what.dataschema is not None:
+        fields["dataschema"] = what.dataschema
     trace = given.get("traceparent")
     if isinstance(trace, str):
         fields["traceparent"] = trace
     fields["causationid"] = delivery.id
     fields["hops"] = str(_hops(given.get("hops"), limits) + 1)
+    return fields
+
+
+def _emit(
+    appends: Appends, emit: Emit, append_id: str, delivery: Delivery, limits: Limits
+) -> Mapping[str, str]:
+    fields = signal_fields(emit, append_id, delivery, limits)
     appends.emits.append(EmitAppend(emit.to, fields))
-    appends.size += len(data.encode()) + _OVERHEAD
+    appends.size += len(fields["data"].encode()) + OVERHEAD
     return {"emit": emit.type, "to": emit.to}
 
 
@@ -92,7 +104,7 @@ def _effect(
             backoff_ms=run.backoff_ms,
         )
     )
-    appends.size += len(args.encode()) + _OVERHEAD
+    appends.size += len(args.encode()) + OVERHEAD
     return {"effect": run.name}
 
 

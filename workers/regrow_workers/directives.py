@@ -15,7 +15,7 @@ from regrow_signals.signal import Payload, Signal
 from regrow_signals.strict_json import dumps, loads
 from regrow_workers.validation import one_line
 
-__all__ = ["Directive", "EffectRun", "Emit", "Stop"]
+__all__ = ["Directive", "EffectRun", "Emit", "SignalDirective", "Stop"]
 
 _REASON_LENGTH: Final = 200
 _SUBJECT: Final = 1024
@@ -28,49 +28,35 @@ class Directive:
     __slots__ = ()
 
 
-class Emit(Directive):
-    """Send a signal to another agent, in the same commit as the new state.
+class SignalDirective(Directive):
+    """A directive that sends a signal: what its type, data, subject and schema are, given as ``Emit`` takes them."""
 
-    ``Emit(InvoiceDue(subject="x"), to="billing")``, ``Emit("invoice.due", {"subject": "x"}, to="billing")``, or a
-    whole ``Signal``, whose type, data, subject and schema are taken; its id, source and time are the sender's.
-    """
+    __slots__ = ("_what", "dataschema", "subject", "type")
 
-    __slots__ = ("_what", "dataschema", "subject", "to", "type")
-
-    @overload
-    def __init__(
-        self, what: Payload | Signal, /, *, to: str | None = None, subject: str | None = None
-    ) -> None: ...
-    @overload
-    def __init__(
-        self, what: str, data: object = None, /, *, to: str | None = None, subject: str | None = None
-    ) -> None: ...
-    def __init__(
-        self, what: object, data: object = None, /, *, to: str | None = None, subject: str | None = None
-    ) -> None:
-        if to is None:
-            raise BadInput(
-                "Emit: give to=, the id of an agent; subscriptions, which it could do without, come later"
-            )
-        self.to: Final = check_id(to, "Emit: to")
+    def __init__(self, what: object, data: object, subject: str | None) -> None:
+        name = self.__class__.__name__
         dataschema: str | None = None
         if isinstance(what, Signal):
             kind, subject, dataschema = what.type, subject or what.subject, what.dataschema
         elif isinstance(what, Payload):
             kind = what.signal_type
             if not kind:
-                name = type(what).__name__
-                raise BadInput(f"Emit: {name} names no signal type: class {name}(Payload, type='...')")
+                payload = type(what).__name__
+                raise BadInput(
+                    f"{name}: {payload} names no signal type: class {payload}(Payload, type='...')"
+                )
         elif isinstance(what, str):
-            kind, what = check_type(what, "Emit: type"), _Value(data)
+            kind, what = check_type(what, f"{name}: type"), _Value(data)
         else:
-            raise BadInput(f"Emit: give a Payload, a Signal, or a type and data, not a {type(what).__name__}")
+            raise BadInput(
+                f"{name}: give a Payload, a Signal, or a type and data, not a {type(what).__name__}"
+            )
         if data is not None and not isinstance(what, _Value):
-            raise BadInput("Emit: give a payload, or a type name and data, not both")
+            raise BadInput(f"{name}: give a payload, or a type name and data, not both")
         if subject is not None and not (
             isinstance(cast("object", subject), str) and 0 < len(subject) <= _SUBJECT
         ):
-            raise BadInput(f"Emit: subject must be text of 1 to {_SUBJECT} characters")
+            raise BadInput(f"{name}: subject must be text of 1 to {_SUBJECT} characters")
         self.type: Final = kind
         self.subject: Final = subject
         self.dataschema: Final = dataschema
@@ -98,28 +84,62 @@ class Emit(Directive):
         except PydanticSerializationError as error:
             raise NotStrictJSON(f"data of {self.type} is not strict JSON: {one_line(error)}") from None
 
+    @property
+    def asked(self) -> tuple[object, ...]:
+        """All but the data: what two equal directives agree in."""
+        return self.type, self.subject, self.dataschema
+
+    @property
+    def shown(self) -> str:
+        """What is sent, as it would be written."""
+        return repr(self._what) if isinstance(self._what, Payload) else f"{self.type!r}, {self.data!r}"
+
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Emit):
+        if not isinstance(other, SignalDirective) or type(other) is not type(self):
             return NotImplemented
         mine, theirs = self._what, other._what
-        return (self.type, self.to, self.subject, self.dataschema) == (
-            other.type,
-            other.to,
-            other.subject,
-            other.dataschema,
-        ) and ((type(mine) is type(theirs) and mine == theirs) or self.data == other.data)
+        return self.asked == other.asked and (
+            (type(mine) is type(theirs) and mine == theirs) or self.data == other.data
+        )
 
     def __hash__(self) -> int:
-        return hash((self.type, self.to, self.subject))
+        return hash(self.asked)
+
+
+class Emit(SignalDirective):
+    """Send a signal to another agent, in the same commit as the new state.
+
+    ``Emit(InvoiceDue(subject="x"), to="billing")``, ``Emit("invoice.due", {"subject": "x"}, to="billing")``, or a
+    whole ``Signal``, whose type, data, subject and schema are taken; its id, source and time are the sender's.
+    """
+
+    __slots__ = ("to",)
+
+    @overload
+    def __init__(
+        self, what: Payload | Signal, /, *, to: str | None = None, subject: str | None = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, what: str, data: object = None, /, *, to: str | None = None, subject: str | None = None
+    ) -> None: ...
+    def __init__(
+        self, what: object, data: object = None, /, *, to: str | None = None, subject: str | None = None
+    ) -> None:
+        if to is None:
+            raise BadInput(
+                "Emit: give to=, the id of an agent; subscriptions, which it could do without, come later"
+            )
+        self.to: Final = check_id(to, "Emit: to")
+        super().__init__(what, data, subject)
+
+    @property
+    def asked(self) -> tuple[object, ...]:
+        return *super().asked, self.to
 
     def __repr__(self) -> str:
-        shown = self._what if isinstance(self._what, Payload) else f"{self.type!r}, {self.data!r}"
         extra = f", subject={self.subject!r}" if self.subject is not None else ""
-        return (
-            f"Emit({shown!r}, to={self.to!r}{extra})"
-            if isinstance(shown, Payload)
-            else (f"Emit({shown}, to={self.to!r}{extra})")
-        )
+        return f"Emit({self.shown}, to={self.to!r}{extra})"
 
 
 @dataclass(frozen=True, slots=True)
