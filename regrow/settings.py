@@ -100,7 +100,9 @@ class Settings(BaseSettings):
     start_timeout: Seconds = Field(
         _NODE.start_timeout, description="From a start order to the worker's claim."
     )
-    deadline: Seconds = Field(_NODE.deadline, description="Longest transition; a child spec may say another.")
+    deadline: Seconds = Field(
+        _NODE.deadline, description="Longest transition; a type or a child spec may say another."
+    )
     shutdown: Seconds = Field(
         _NODE.shutdown, description="From the request to stop to the kill; a child spec may say another."
     )
@@ -112,18 +114,27 @@ class Settings(BaseSettings):
     )
     guard: Literal["enforce", "warn", "off"] = Field(
         _NODE.guard,
-        description="What an impure handler (clocks, chance, I/O) meets; `regrow up`: enforce.",
+        description="What an impure handler (clocks, chance, I/O) meets; `regrow up`: enforce. "
+        "A type or a child spec may say another.",
+    )
+    max_memory: Bytes = Field(
+        _NODE.max_memory,
+        description="Most private memory of an agent's worker; a type or a child spec may say another.",
     )
     max_workers: Count = Field(_NODE.max_workers, description="Most worker processes of a node.")
     labels: Labels = Field(
         default_factory=lambda: dict(_NODE.labels), description="Labels of this node, e.g. zone=a,disk=ssd."
     )
 
-    max_state: Bytes = Field(_LIMITS.max_state_bytes, description="Largest state of an agent, as JSON.")
+    max_state: Bytes = Field(
+        _LIMITS.max_state_bytes,
+        description="Largest state of an agent, as JSON; a type or a child spec may say another.",
+    )
     max_signal: Bytes = Field(_LIMITS.max_signal_bytes, description="Largest signal.")
     max_json_depth: Count = Field(_LIMITS.max_json_depth, description="Deepest nesting of JSON.")
     max_mailbox: Count = Field(
-        _LIMITS.max_mailbox, description="Most signals that wait in a mailbox; a child spec may say another."
+        _LIMITS.max_mailbox,
+        description="Most signals that wait in a mailbox; a type or a child spec may say another.",
     )
     max_dead: Count = Field(_LIMITS.max_dead, description="Most dead letters of an agent.")
     max_outbox: Count = Field(_LIMITS.max_outbox, description="Most effects and held emits of an agent.")
@@ -141,11 +152,11 @@ class Settings(BaseSettings):
     held_timeout: Seconds = Field(_LIMITS.held_timeout_ms / 1000, description="How long an emit is held.")
     max_attempts: Count = Field(
         _LIMITS.max_attempts,
-        description="Tries of a signal whose process dies in it; a child spec may say another.",
+        description="Tries of a signal whose process dies in it; a type or a child spec may say another.",
     )
     max_kills: Count = Field(
         _LIMITS.max_kills,
-        description="Tries where the death may not be the signal's fault; a child spec may say another.",
+        description="Tries where the death may not be the signal's fault; a type or a child spec may say another.",
     )
 
     metrics_host: str = Field("127.0.0.1", description="Where `regrow metrics` listens.")
@@ -212,6 +223,7 @@ class Settings(BaseSettings):
             read_count=self.batch,
             check_every=self.check_every,
             guard=self.guard,
+            max_memory=self.max_memory,
             max_workers=self.max_workers,
             labels=dict(self.labels),
             log_format=self.log_format,

@@ -89,6 +89,10 @@ class Loaded:
     max_kills: int
     blocked: bool
     supervisor: str
+    max_state: int | None = None
+    """Largest state in bytes; None: the limit's."""
+    guard: str = ""
+    """What an impure handler meets; empty: as its type says, or the process."""
 
 
 def claim(keys: Keys, limits: Limits, owner: Owner, *, pid: int) -> Call[Loaded]:
@@ -165,7 +169,7 @@ def _loaded(agent: str, limits: Limits) -> Callable[[Any], Loaded]:
     def parse(reply: Any) -> Loaded:
         found = answer(reply, agent)[1:]
         kind, birth, state, schema, version, cursor, careful, trying, init = found[:9]
-        most_attempts, most_kills, blocked, supervisor = found[9:]
+        most_attempts, most_kills, blocked, supervisor, max_state, guard = found[9:]
         entry, attempts, kills = trying.split(" ") if trying else ("", "0", "0")
         max_attempts = int(most_attempts or limits.max_attempts)
         max_kills = int(most_kills or limits.max_kills)
@@ -187,6 +191,8 @@ def _loaded(agent: str, limits: Limits) -> Callable[[Any], Loaded]:
             max_kills=max_kills,
             blocked=blocked == "1",
             supervisor=supervisor,
+            max_state=int(max_state) if max_state else None,
+            guard=guard,
         )
 
     return parse

@@ -158,6 +158,8 @@ class Commit:
     last_error: str | None = None
     agent_type: str
     birth: str
+    max_state: int | None = None
+    """The agent's own bound of its state, bytes; None: the limit's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,9 +317,10 @@ def _check(limits: Limits, plan: Commit) -> None:
         raise TooLarge(
             f"{plan.owner.agent}: {count} appends in one commit; {limits.commit_appends} is the bound"
         )
-    if plan.state is not None and len(plan.state) > limits.max_state_bytes:
+    bound = plan.max_state or limits.max_state_bytes
+    if plan.state is not None and len(plan.state) > bound:
         raise TooLarge(
-            f"{plan.owner.agent}: {len(plan.state)} characters of state; {limits.max_state_bytes} bytes is the bound"
+            f"{plan.owner.agent}: {len(plan.state)} characters of state; {bound} bytes is the bound"
         )
 
 

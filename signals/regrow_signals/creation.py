@@ -82,5 +82,5 @@ def _record(new: Register) -> str:
         name: [word for pair in part.items() for word in pair]
         for name, part in (("fresh", fresh), ("fields", fields))
     }
-    bound = "" if new.max_mailbox is None else str(new.max_mailbox)
-    return json.dumps({**flat, "birth": new.birth, "type": new.type, "max_mailbox": bound}, ensure_ascii=True)
+    named = {"birth": new.birth, "type": new.type, "max_mailbox": fields["max_mailbox"]}
+    return json.dumps({**flat, **named}, ensure_ascii=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from regrow_signals.answers import answer, cut, entry_id
 from regrow_signals.calls import Call
@@ -21,6 +21,7 @@ from regrow_signals.nodes import ExitReport, exit_kind
 from regrow_signals.scripts import declare
 
 __all__ = [
+    "AgentBounds",
     "AgentUpdate",
     "DecisionCommit",
     "NodeOrder",
@@ -55,6 +56,24 @@ class SupervisorWrite:
     remove: bool = False
 
 
+class AgentBounds(NamedTuple):
+    """Limits that stand in an agent's record, for whoever sends to it or runs it; None: that one's setting."""
+
+    max_mailbox: int | None = None
+    max_attempts: int | None = None
+    max_kills: int | None = None
+    max_state: int | None = None
+    guard: str | None = None
+
+    def to_fields(self) -> dict[str, str]:
+        return {
+            name: "" if bound is None else str(bound) for name, bound in zip(self._fields, self, strict=True)
+        }
+
+
+_UNBOUNDED: Final = AgentBounds()
+
+
 @dataclass(frozen=True, slots=True)
 class Register:
     """An agent that a child spec wants. One that is registered keeps its state, birth, version and cursor."""
@@ -65,9 +84,7 @@ class Register:
     init: str = "{}"
     state: str = ""
     schema: int = 1
-    max_mailbox: int | None = None
-    max_attempts: int | None = None
-    max_kills: int | None = None
+    bounds: AgentBounds = _UNBOUNDED
     birth: str = field(default_factory=new_id)
 
 
@@ -75,6 +92,7 @@ class Register:
 class StartOrder:
     """Start ``agent`` on ``node`` as ``incarnation``, which must be higher than the stored one. Empties the owner.
 
+    ``bounds``: what the child's spec says by now, into the record; None leaves the record's.
     ``fresh``: the life begins from this state (JSON; '' lets its worker make it from ``init``) and schema instead of
     the stored one. Mailbox and cursor stay; the version rises, since versions never run twice.
     """
@@ -84,6 +102,7 @@ class StartOrder:
     node: str
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
     fresh: tuple[str, int] | None = None
+    bounds: AgentBounds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +204,7 @@ def registration(new: Register) -> tuple[dict[str, str], dict[str, str]]:
         "clean": "1", "ended": "", "charge": "none", "handled": "0", "failed": "0", "blocked": "0",
     }  # fmt: skip
     fields = {"type": new.type, "supervisor": new.supervisor, "init": new.init}
-    bounds = {"max_mailbox": new.max_mailbox, "max_attempts": new.max_attempts, "max_kills": new.max_kills}
-    fields.update({name: "" if bound is None else str(bound) for name, bound in bounds.items()})
-    return fresh, fields
+    return fresh, {**fields, **new.bounds.to_fields()}
 
 
 def _register(keys: Keys, new: Register) -> dict[str, Any]:
@@ -242,6 +259,7 @@ def _start(keys: Keys, start: StartOrder) -> dict[str, Any]:
         "key": keys.agent(start.agent),
         "agent": start.agent,
         "incarnation": str(start.incarnation),
+        "bounds": [] if start.bounds is None else _flat(start.bounds.to_fields()),
     }
     if start.fresh is not None:
         state, schema = start.fresh

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
+from regrow_signals.decisions import AgentBounds
 from regrow_signals.leadership import (
     AgentUpdate,
     DecisionCommit,
@@ -150,16 +151,13 @@ def register_agent(agent: str, path: str, spec: Mapping[str, Any], initial: Init
         init=json.dumps(start.get("init") or {}),
         state=state,
         schema=schema,
-        max_mailbox=_bound(start, "max_mailbox"),
-        max_attempts=_bound(start, "max_attempts"),
-        max_kills=_bound(start, "max_kills"),
+        bounds=_bounds(start),
     )
 
 
-def _bound(start: Mapping[str, Any], name: str) -> int | None:
-    """None: the spec leaves it to the setting of whoever sends to the agent or runs it."""
-    value: Any = start.get(name)
-    return None if value is None else int(value)
+def _bounds(start: Mapping[str, Any]) -> AgentBounds:
+    """What the spec leaves out is left to the setting of whoever sends to the agent or runs it."""
+    return AgentBounds(**{name: start.get(name) for name in AgentBounds._fields})
 
 
 def _begin(start: Mapping[str, Any], initial: InitialState) -> tuple[str, int]:
@@ -216,7 +214,14 @@ def _start_order(start: Start, node: str, initial: InitialState) -> StartOrder:
         "supervisor": start.path,
     }
     fresh = _begin(start.start, initial) if start.start.get("resume") == "fresh" else None
-    return StartOrder(agent=start.child, incarnation=start.incarnation, node=node, fields=fields, fresh=fresh)
+    return StartOrder(
+        agent=start.child,
+        incarnation=start.incarnation,
+        node=node,
+        fields=fields,
+        fresh=fresh,
+        bounds=_bounds(start.start),
+    )
 
 
 def _plain(value: str | float | bool) -> str:

@@ -15,6 +15,7 @@ from regrow_signals.errors import BadInput
 from regrow_signals.ids import check_id
 from regrow_supervisor.definition import SpecError, full_children, full_flags
 from regrow_workers.child_spec import Isolation, OnExceeded, Resume
+from regrow_workers.purity import GuardMode
 
 __all__ = ["check_child", "check_tree"]
 
@@ -22,7 +23,7 @@ _DEEPEST: Final = 50
 _LARGEST: Final = 2**53
 _COUNTS: Final = (
     ("max_mailbox", 1), ("max_attempts", 1), ("max_kills", 1), ("deadline_ms", 1), ("max_memory", 1),
-    ("max_signals", 1), ("max_growth", 1), ("shutdown_ms", -1),
+    ("max_state", 1), ("max_signals", 1), ("max_growth", 1), ("shutdown_ms", -1),
 )  # fmt: skip
 """Fields of ``start`` that nodes and workers read as whole numbers, each with the least one."""
 
@@ -89,6 +90,8 @@ def _check_start(start: object, where: str) -> None:
     for name, least in _COUNTS:
         if name in given:
             _count(given[name], least, f"{where}: start.{name}")
+    if "guard" in given:
+        _word(given["guard"], get_args(GuardMode), f"{where}: start.guard")
     _word(given.get("isolation", "process"), get_args(Isolation), f"{where}: start.isolation")
     _word(given.get("resume", "state"), get_args(Resume), f"{where}: start.resume")
 

@@ -74,7 +74,17 @@ class Front(Agent[Seen], name="front"):
 tree = Supervisor(
     "docs",
     [
-        Front.child("front", deadline=5, max_attempts=2, max_kills=10),
+        Front.child(
+            "front",
+            deadline=5,
+            max_attempts=2,
+            max_kills=10,
+            max_memory="256MiB",
+            max_state="1MiB",
+            max_signals=100_000,
+            max_growth="200MiB",
+            guard="warn",
+        ),
         Front.child("slow", max_mailbox=1, shutdown=5),
         Supervisor("guests", strategy="dynamic", agents=[Front]),
     ],

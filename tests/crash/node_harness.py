@@ -16,6 +16,7 @@ import redis
 
 from regrow_signals import leadership, mailbox
 from regrow_signals.connection import Connection
+from regrow_signals.decisions import AgentBounds
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_signals.signal import Payload, Signal
@@ -106,8 +107,10 @@ class Decisions:
         news = [fields for _, fields in self.exits() if fields["kind"] == "node"]
         return [each["node"] for each in news if each["event"] == "joined"][-1]
 
-    def register(self, agent: str, **fields: Any) -> None:
-        new = leadership.Register(agent=agent, type="recorder", supervisor="recorders", **fields)
+    def register(self, agent: str, **bounds: Any) -> None:
+        new = leadership.Register(
+            agent=agent, type="recorder", supervisor="recorders", bounds=AgentBounds(**bounds)
+        )
         self._decide(register=(new,))
 
     def start(self, agent: str, node: str, **fields: str) -> int:

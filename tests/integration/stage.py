@@ -13,7 +13,7 @@ from regrow_signals.agents import Commit, CommitReply, Loaded, Owner, claim, com
 from regrow_signals.calls import Call
 from regrow_signals.commits import DeadAppend, EffectAppend, EmitAppend, JournalAppend
 from regrow_signals.connection import Connection
-from regrow_signals.decisions import DecisionCommit, Register, StartOrder, commit_decision
+from regrow_signals.decisions import AgentBounds, DecisionCommit, Register, StartOrder, commit_decision
 from regrow_signals.keys import Keys
 from regrow_signals.leadership import acquire
 from regrow_signals.limits import Limits
@@ -42,9 +42,10 @@ class Stage:
         decision = DecisionCommit(token=parts.pop("token", LEADER), **parts)
         return self.connection.call(commit_decision(self.keys, self.limits, decision))
 
-    def register(self, *agents: str, **fields: Any) -> None:
+    def register(self, *agents: str, **bounds: Any) -> None:
         self.lead()
-        self.decide(register=[Register(agent, "desk", "helpdesk", **fields) for agent in agents])
+        new = AgentBounds(**bounds)
+        self.decide(register=[Register(agent, "desk", "helpdesk", bounds=new) for agent in agents])
 
     def node(self, node: str = "n1", kind: str = "worker") -> None:
         self.do(join(self.keys, node, kind=kind, host="h", pid=1, labels={}, types={}, version="0"))

@@ -24,6 +24,7 @@ from regrow.errors import (
     SupervisorNotFound,
 )
 from regrow_signals.creation import create_and_send
+from regrow_signals.decisions import AgentBounds
 from regrow_signals.deletion import delete_agent
 from regrow_signals.keys import Keys
 from regrow_signals.leadership import MAX_EXITS, Register, SupervisorWrite
@@ -84,7 +85,7 @@ def test_it_is_registered_with_its_signal_and_its_start_is_asked_for(client: Cli
 
 def test_the_record_is_field_for_field_that_of_a_decision(client: Client, stage: Stage) -> None:
     client.send("chat-1", Said(text="hi"), create=CHAT)
-    new = Register("chat-2", "chat", "desk/chats", state='{"said":[]}', max_mailbox=3)
+    new = Register("chat-2", "chat", "desk/chats", state='{"said":[]}', bounds=AgentBounds(max_mailbox=3))
     stage.decide(register=[new])
 
     sent, decided = stage.agent("chat-1"), stage.agent("chat-2")

@@ -8,7 +8,14 @@ import pytest
 import redis
 
 from regrow_signals.connection import Connection
-from regrow_signals.decisions import AgentUpdate, NodeOrder, Register, StartOrder, SupervisorWrite
+from regrow_signals.decisions import (
+    AgentBounds,
+    AgentUpdate,
+    NodeOrder,
+    Register,
+    StartOrder,
+    SupervisorWrite,
+)
 from regrow_signals.errors import BadInput, Conflict, CorruptKey, Fenced, NotLeader
 from regrow_signals.keys import Keys
 from regrow_signals.leadership import acquire, resign
@@ -197,7 +204,9 @@ def test_agent_that_is_registered_again_keeps_its_memory(stage: Stage) -> None:
     stage.commit(stage.plan(owner, loaded, entry))
     before = stage.agent("a")
 
-    stage.decide(register=[Register("a", "desk", "helpdesk/new", init="{}", max_mailbox=5)])
+    stage.decide(
+        register=[Register("a", "desk", "helpdesk/new", init="{}", bounds=AgentBounds(max_mailbox=5))]
+    )
 
     after = stage.agent("a")
     kept = ("birth", "state", "version", "cursor", "incarnation", "owner", "handled", "created_ms")

@@ -16,7 +16,14 @@ from regrow_signals.agents import Loaded, Owner, claim, mark_trying, release, re
 from regrow_signals.calls import Call as ScriptCall
 from regrow_signals.commits import Commit, DeadAppend, EmitAppend, commit
 from regrow_signals.connection import Connection
-from regrow_signals.decisions import DecisionCommit, Register, StartOrder, SupervisorWrite, commit_decision
+from regrow_signals.decisions import (
+    AgentBounds,
+    DecisionCommit,
+    Register,
+    StartOrder,
+    SupervisorWrite,
+    commit_decision,
+)
 from regrow_signals.errors import Conflict, Fenced, MailboxFull, NotLeader
 from regrow_signals.keys import Keys
 from regrow_signals.leadership import acquire, resign
@@ -88,7 +95,8 @@ class RealStore:
         self.raw.close()
 
     def _begin(self, agent: int) -> None:
-        register = Register(name(agent), "walker", f"walk/{agent}", max_attempts=self.scenario.max_attempts)
+        bounds = AgentBounds(max_attempts=self.scenario.max_attempts)
+        register = Register(name(agent), "walker", f"walk/{agent}", bounds=bounds)
         decision = DecisionCommit(
             token="leader-1",
             supervisors=[SupervisorWrite(f"walk/{agent}", 0)],

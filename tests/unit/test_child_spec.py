@@ -46,7 +46,7 @@ def test_defaults() -> None:
     assert (spec.id, spec.agent, spec.supervisor) == ("support", Support, None)
     assert (spec.restart, spec.shutdown, spec.significant) == ("permanent", None, False)
     assert (spec.isolation, spec.resume, spec.init) == ("process", "state", {})
-    assert (spec.deadline, spec.max_memory, spec.max_mailbox) == (None, 512 * 1024 * 1024, None)
+    assert (spec.deadline, spec.max_memory, spec.max_mailbox) == (None, None, None)
     assert (spec.max_attempts, spec.max_kills, spec.backoff, spec.labels) == (None, None, None, {})
     assert (spec.max_restarts, spec.max_seconds, spec.on_exceeded) == (None, None, None)
 
@@ -165,6 +165,8 @@ def test_a_bad_id_is_refused(child_id: Any) -> None:
         ({"max_attempts": 0}, "max_attempts: 0"),
         ({"max_attempts": True}, "max_attempts: True"),
         ({"max_kills": "many"}, "max_kills: 'many'"),
+        ({"max_state": "1 page"}, "max_state='1 page'"),
+        ({"guard": "maybe"}, "guard='maybe' must be"),
         ({"backoff": 0}, "backoff=0"),
         ({"backoff": "1"}, "backoff='1'"),
         ({"labels": ["gpu"]}, "labels: "),

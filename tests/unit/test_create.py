@@ -36,7 +36,7 @@ def test_the_record_and_the_spec_are_those_of_start_child() -> None:
 
     assert (made.record.agent, made.record.type, made.record.supervisor) == ("chat-1", "chat", "desk/chats")
     assert (made.record.state, made.record.init) == ('{"said":["hi"]}', '{"said": ["hi"]}')
-    assert (made.record.schema, made.record.max_mailbox) == (Chat.definition.schema, 7)
+    assert (made.record.schema, made.record.bounds.max_mailbox) == (Chat.definition.schema, 7)
     assert json.loads(made.spec) == child_definition(
         Chat.child("chat-1", init={"said": ["hi"]}, max_mailbox=7)
     )

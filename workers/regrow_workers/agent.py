@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping
 from types import FrameType
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar, cast, get_args, get_origin
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar, Unpack, cast, get_args, get_origin
 
 from pydantic import ValidationError
 
@@ -13,6 +13,7 @@ from regrow_signals.durations import Duration
 from regrow_signals.errors import BadDefinition, BadInput, BadPayload, ImpureHandler, Unhandled
 from regrow_signals.signal import Payload, Signal
 from regrow_workers import transition
+from regrow_workers.agent_limits import LIMITS, LimitWords
 from regrow_workers.child_spec import (
     Backoff,
     ChildSpec,
@@ -21,13 +22,11 @@ from regrow_workers.child_spec import (
     Restart,
     Resume,
     Shutdown,
-    Size,
 )
 from regrow_workers.context import Context
 from regrow_workers.definition import Definition, OnError, define
 from regrow_workers.delivery import Delivery
 from regrow_workers.directives import Directive
-from regrow_workers.purity import GuardMode
 from regrow_workers.state import State, encode_state, parse_state
 from regrow_workers.validation import first_problem
 
@@ -41,9 +40,9 @@ class Agent(Generic[S]):
 
     ``name`` is what Redis knows the type by; after a rename the old one goes into ``aliases``. ``on_error`` says what
     an exception in a handler does: ``"crash"`` ends the incarnation, its supervisor decides; ``"dead_letter"`` spares
-    the restart. ``guard`` is what happens where a handler is found impure: ``"enforce"`` refuses the call, ``"warn"``
-    logs it, ``"off"`` does not look; unset, ``REGROW_GUARD`` decides. ``abstract=True`` makes a base of handlers that
-    is no type of its own.
+    the restart. ``guard``, ``deadline``, ``max_memory``, ``max_state`` and the other ``LimitWords`` are the limits of
+    all agents of this type whose child spec does not say its own; unset, ``REGROW_DEADLINE`` and so on decide.
+    ``abstract=True`` makes a base of handlers that is no type of its own.
     """
 
     definition: ClassVar[Definition]
@@ -55,15 +54,14 @@ class Agent(Generic[S]):
         name: str | None = None,
         aliases: Iterable[str] = (),
         on_error: OnError | None = None,
-        guard: GuardMode | None = None,
         abstract: bool = False,
-        **unknown: Any,
+        **limits: Unpack[LimitWords],
     ) -> None:
         super().__init_subclass__()
-        if unknown:
+        for unknown in limits.keys() - set(LIMITS):
             raise BadDefinition(
-                f"{cls.__name__}: unknown keyword {next(iter(unknown))!r}; there are name, aliases, on_error, guard, "
-                "abstract"
+                f"{cls.__name__}: unknown keyword {unknown!r}; there are name, aliases, on_error, abstract, "
+                f"{', '.join(LIMITS)}"
             )
         state_type = _state_type(cls)
         if name is None:
@@ -84,8 +82,8 @@ class Agent(Generic[S]):
             name=name,
             aliases=aliases if isinstance(aliases, str) else tuple(aliases),
             on_error=on_error or (inherited.on_error if inherited else "crash"),
-            guard=guard or (inherited.guard if inherited else None),
             names=_names_at(inspect.currentframe()),
+            limits={**(inherited.limits if inherited else {}), **limits},
         )
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -117,7 +115,8 @@ class Agent(Generic[S]):
         except ValidationError as error:
             raise BadPayload(f"{handler.payload_name}: {first_problem(error)}") from None
         before = encode_state(state)
-        new, directives = transition.handle(definition, handler, state, argument, delivery, mode="enforce")
+        mode = definition.guard or "enforce"
+        new, directives = transition.handle(definition, handler, state, argument, delivery, mode=mode)
         transition.refuse_changed(handler, state, before)
         if new is not None:
             encode_state(new)
@@ -149,24 +148,18 @@ class Agent(Generic[S]):
         isolation: Isolation = "process",
         resume: Resume = "state",
         init: Mapping[str, Any] | S | None = None,
-        deadline: Duration | None = None,
-        max_memory: Size = 512 << 20,
-        max_mailbox: int | None = None,
-        max_attempts: int | None = None,
-        max_kills: int | None = None,
-        max_signals: int | None = None,
-        max_growth: Size | None = None,
         backoff: Backoff | Duration | None = None,
         labels: Mapping[str, str] | None = None,
         max_restarts: int | None = None,
         max_seconds: Duration | None = None,
         on_exceeded: OnExceeded | None = None,
         idle_delete: Duration | None = None,
+        **limits: Unpack[LimitWords],
     ) -> ChildSpec:
         """The spec of one agent of this type under a supervisor; ``init`` is the data its state begins with.
 
         ``under="helpdesk/chats"`` in place of an id is what ``send(..., create=...)`` takes: a dynamic supervisor.
-        What is left out is the supervisor's or the setting's (``REGROW_DEADLINE``, ...): ``ChildSpec`` says which.
+        What is left out is the type's, the supervisor's or the setting's: ``ChildSpec`` says which.
         """
         return ChildSpec(
             id=id,
@@ -179,13 +172,6 @@ class Agent(Generic[S]):
             init=init.model_dump(exclude_unset=True)
             if isinstance(init, State)
             else (init if init is not None else {}),
-            deadline=deadline,
-            max_memory=max_memory,
-            max_mailbox=max_mailbox,
-            max_attempts=max_attempts,
-            max_kills=max_kills,
-            max_signals=max_signals,
-            max_growth=max_growth,
             backoff=backoff,
             labels=labels if labels is not None else {},
             max_restarts=max_restarts,
@@ -193,6 +179,7 @@ class Agent(Generic[S]):
             on_exceeded=on_exceeded,
             idle_delete=idle_delete,
             under=under,
+            **limits,
         )
 
     @classmethod

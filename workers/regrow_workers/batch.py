@@ -39,6 +39,7 @@ from regrow_workers.outcomes import (
     UnhandledType,
     Unstorable,
 )
+from regrow_workers.purity import GuardMode
 from regrow_workers.state import State, encode_state, parse_state
 from regrow_workers.transition import crashed, take
 from regrow_workers.transition_times import TransitionTimes
@@ -120,7 +121,9 @@ class _Batch:
     def __init__(self, agent_type: type[Agent[Any]], loaded: Loaded, limits: Limits, owner: Owner) -> None:
         self.definition = agent_type.definition
         self.loaded = loaded
-        self.limits = limits
+        own = loaded.max_state
+        self.limits = limits if own is None else replace(limits, max_state_bytes=own)
+        self.guard: GuardMode | None = cast("GuardMode", loaded.guard) if loaded.guard else None
         self.owner = owner
         self.addressee = Addressee(loaded.agent, loaded.birth)
         self.state, self.encoded = _current(agent_type, loaded)
@@ -150,7 +153,9 @@ class _Batch:
             return self._discard(entry, fields, reason, error)
         delivery = Delivery(self.addressee, entry, fields)
         before = self.encoded if checked else None
-        outcome = take(self.definition, self.state, delivery, limits=self.limits, before=before)
+        outcome = take(
+            self.definition, self.state, delivery, limits=self.limits, before=before, mode=self.guard
+        )
         if newer_code and type(outcome) is UnhandledType:
             self.ends = Ends("hand_over", "newer_code", outcome.why)
             return False
@@ -185,6 +190,7 @@ class _Batch:
             last_error=self.last_error,
             agent_type=self.definition.name,
             birth=self.loaded.birth,
+            max_state=self.loaded.max_state,
         )
         return CommitPlan(commit, self.taken, self._after(schema), self.ends)
 

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtime_checkable
 
-from regrow_signals.durations import Duration, size_bytes, to_ms, to_seconds
+from regrow_signals.durations import Duration, to_ms, to_seconds
 from regrow_signals.errors import BadDefinition, BadInput
 from regrow_signals.ids import check_id
+from regrow_workers.agent_limits import LIMITS, Size, checked_limits
+from regrow_workers.purity import GuardMode
 
 if TYPE_CHECKING:
     from regrow_workers.agent import Agent
@@ -35,7 +37,6 @@ Restart = Literal["permanent", "transient", "temporary"]
 Isolation = Literal["process", "pool"]
 Resume = Literal["state", "fresh"]
 OnExceeded = Literal["escalate", "park"]
-Size = int | str
 Shutdown = Duration | Literal["brutal_kill", "infinity"]
 
 _LONGEST_BACKOFF = 60.0
@@ -73,10 +74,10 @@ class ChildSpec:
     """One child of a supervisor: an agent or a nested supervisor; exactly one of the two is set.
 
     ``shutdown`` is how long the child may take to end when asked: seconds, ``"brutal_kill"``, or ``"infinity"`` (a
-    supervisor's default). ``None`` in an agent's ``shutdown``, ``deadline``, ``max_mailbox``, ``max_attempts`` and
-    ``max_kills`` means: the setting's; in ``max_restarts``, ``max_seconds`` and ``on_exceeded``: the supervisor's own.
+    supervisor's default); None: the setting's. ``guard`` to ``max_growth`` are the limits of ``LimitWords``: one that
+    the child does not say is its type's, one that neither says stays None and is the setting's. None in
+    ``max_restarts``, ``max_seconds`` and ``on_exceeded`` means: the supervisor's own.
     ``idle_delete``, for children of dynamic supervisors: one that had nothing to do for so long is stopped and deleted.
-    ``max_signals`` and ``max_growth`` (of memory) say when a fresh process takes the agent up; None: never.
     Durations are held in seconds, sizes in bytes.
 
     ``under`` in place of ``id`` makes it the spec of an agent that a ``send`` creates: the supervisor's path, the id
@@ -92,8 +93,10 @@ class ChildSpec:
     isolation: Isolation = "process"
     resume: Resume = "state"
     init: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    guard: GuardMode | None = None
     deadline: Duration | None = None
-    max_memory: Size = 512 << 20
+    max_memory: Size | None = None
+    max_state: Size | None = None
     max_mailbox: int | None = None
     max_attempts: int | None = None
     max_kills: int | None = None
@@ -117,16 +120,9 @@ class ChildSpec:
         self._word("resume", self.resume, get_args(Resume))
         if self.on_exceeded is not None:
             self._word("on_exceeded", self.on_exceeded, get_args(OnExceeded))
-        if self.deadline is not None:
-            self._set("deadline", self._seconds("deadline", self.deadline))
-        self._set("max_memory", self._bytes("max_memory", self.max_memory))
-        if self.max_growth is not None:
-            self._set("max_growth", self._bytes("max_growth", self.max_growth))
-        for name in ("max_mailbox", "max_attempts", "max_kills", "max_signals"):
-            if getattr(self, name) is not None:
-                self._count(name, getattr(self, name), least=1)
+        self._set_limits()
         if self.max_restarts is not None:
-            self._count("max_restarts", self.max_restarts, least=0)
+            self._count("max_restarts", self.max_restarts)
         if self.max_seconds is not None:
             self._set("max_seconds", self._seconds("max_seconds", self.max_seconds))
         if self.idle_delete is not None:
@@ -192,6 +188,13 @@ class ChildSpec:
                 "significant", "a permanent child cannot be significant; use transient or temporary"
             )
 
+    def _set_limits(self) -> None:
+        """The child's own, before its type's."""
+        own = checked_limits(self._shown, {name: getattr(self, name) for name in LIMITS})
+        of_type: Mapping[str, Any] = {} if self.agent is None else self.agent.definition.limits
+        for name, value in {**of_type, **own}.items():
+            self._set(name, value)
+
     def _checked_shutdown(self) -> float | str | None:
         value = self.shutdown
         if value is None:
@@ -246,15 +249,9 @@ class ChildSpec:
         except BadInput as error:
             raise BadDefinition(f"{self._shown}: {error}") from None
 
-    def _bytes(self, name: str, value: Size) -> int:
-        try:
-            return size_bytes(value, name)
-        except BadInput as error:
-            raise BadDefinition(f"{self._shown}: {error}") from None
-
-    def _count(self, name: str, value: object, *, least: int) -> None:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise self._bad(name, f"{value!r} must be a whole number of {least} or more")
+    def _count(self, name: str, value: object) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self._bad(name, f"{value!r} must be a whole number of 0 or more")
 
     def _bad(self, name: str, why: str) -> BadDefinition:
         return BadDefinition(f"{self._shown}: {name}: {why}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 from regrow_signals.errors import BadDefinition, BadInput
 from regrow_signals.ids import check_id
 from regrow_signals.routing import RouteTable
+from regrow_workers.agent_limits import checked_limits
 from regrow_workers.handler_checks import Handler, handlers_of
 from regrow_workers.purity import GuardMode
 from regrow_workers.state import State
@@ -38,8 +39,13 @@ class Definition:
     routes: RouteTable[Handler]
     instance: Agent[Any]
     code: str
-    guard: GuardMode | None = None
-    """Of this type's handlers; None: as the process says."""
+    limits: Mapping[str, Any]
+    """Those that the type says (``LimitWords``), for children that do not say their own."""
+
+    @property
+    def guard(self) -> GuardMode | None:
+        """Of this type's handlers; None: as the process says."""
+        return cast("GuardMode | None", self.limits.get("guard"))
 
 
 def define(
@@ -50,7 +56,7 @@ def define(
     aliases: object,
     on_error: object,
     names: Mapping[str, Any],
-    guard: object = None,
+    limits: Mapping[str, object],
 ) -> Definition:
     """The definition of a class, or ``BadDefinition`` with what is wrong and how to mend it."""
     checked_name = _checked_name(cls, "name", name)
@@ -65,8 +71,7 @@ def define(
         raise BadDefinition(f"{cls.__name__}: name and aliases hold one name twice")
     if on_error not in get_args(OnError):
         raise BadDefinition(f'{cls.__name__}: on_error={on_error!r} must be "crash" or "dead_letter"')
-    if guard is not None and guard not in get_args(GuardMode):
-        raise BadDefinition(f'{cls.__name__}: guard={guard!r} must be "enforce", "warn" or "off"')
+    checked = checked_limits(cls.__name__, limits)
     if cls.__init__ is not object.__init__ or cls.__new__ is not object.__new__:
         raise BadDefinition(f"{cls.__name__} defines __init__ or __new__; {_NOTHING}")
     handlers = tuple(sorted(handlers_of(cls, state_type, names), key=lambda handler: handler.pattern))
@@ -80,7 +85,7 @@ def define(
         routes=RouteTable((handler.pattern, handler) for handler in handlers),
         instance=object.__new__(cls),
         code=_code_digest(handlers, state_type),
-        guard=cast("GuardMode | None", guard),
+        limits=types.MappingProxyType(checked),
     )
 
 

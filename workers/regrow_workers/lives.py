@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from regrow_workers.memory_limit import DEFAULT
 from regrow_workers.reasons import Killed
 from regrow_workers.slots import Phase, Reading, Slot
 from regrow_workers.spawner_link import life_key
@@ -24,7 +23,8 @@ class Life:
     node: str
     slot: Slot
     deadline: float
-    max_memory: int = DEFAULT
+    max_memory: int = 0
+    """Bytes; 0: nobody looks."""
     order: Mapping[str, str] = field(default_factory=dict[str, str])
     """As the worker was given it, with its token: for a fresh process of the same life."""
     pid: int | None = None

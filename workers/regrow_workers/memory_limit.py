@@ -21,10 +21,7 @@ from typing import Final
 
 from regrow_workers.slots import Phase, Reading
 
-__all__ = ["DEFAULT", "MemoryWatch", "lift_limit", "limit_jumps", "own_bytes", "private_bytes"]
-
-DEFAULT: Final = 512 << 20
-"""For an order without a limit of its own."""
+__all__ = ["MemoryWatch", "lift_limit", "limit_jumps", "own_bytes", "private_bytes"]
 
 _PAGE: Final = os.sysconf("SC_PAGESIZE")
 _EVERYBODY: Final = 1.0

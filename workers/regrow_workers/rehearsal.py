@@ -81,7 +81,24 @@ def rehearse(url: str, keys: Keys, limits: Limits, application: Application) -> 
 def _play(keys: Keys, limits: Limits, owner: agents.Owner, entry: list[Any]) -> None:
     mailbox = keys.mailbox(AGENT)
     claim = agents.claim(keys, limits, owner, pid=1)
-    record = ["ok", Actor.definition.name, "birth", "", "1", "0", "0-0", "", "", "{}", "2", "10", "0", ""]
+    record = [
+        "ok",
+        Actor.definition.name,
+        "birth",
+        "",
+        "1",
+        "0",
+        "0-0",
+        "",
+        "",
+        "{}",
+        "2",
+        "10",
+        "0",
+        "",
+        "",
+        "",
+    ]
     read = stream_command(mailbox, "0-0", 100, None)
     loaded, entries = _answered([claim, read], [record, [[mailbox, [entry]]]])
     found: Entries = entries

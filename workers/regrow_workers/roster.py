@@ -14,7 +14,7 @@ from regrow_signals.calls import Call
 from regrow_signals.keys import Keys
 from regrow_workers import log
 from regrow_workers.lives import Life, Pause, is_progressing, must_end
-from regrow_workers.memory_limit import DEFAULT, MemoryWatch
+from regrow_workers.memory_limit import MemoryWatch
 from regrow_workers.node_messages import Order
 from regrow_workers.os_signals import process_state
 from regrow_workers.reasons import (
@@ -256,7 +256,7 @@ class Roster:
             node=order.node,
             slot=slot,
             deadline=float("inf") if deadline is None else deadline,
-            max_memory=int(order.fields.get("max_memory", DEFAULT)),
+            max_memory=int(order.fields.get("max_memory") or self._settings.max_memory),
             order={**order.fields, "token": secrets.token_hex(16)},
         )
         self._lives[life.key] = life

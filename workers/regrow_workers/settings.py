@@ -34,7 +34,9 @@ class NodeSettings:
     check_every: int = 100
     """Every n-th transition it is checked that the handler did not change its input; 1: always, 0: never."""
     guard: GuardMode = "warn"
-    """What happens where a handler is found impure; an agent type's own ``guard`` comes first."""
+    """What happens where a handler is found impure; a child's and an agent type's own ``guard`` come first."""
+    max_memory: int = 512 << 20
+    """Most private memory of an agent's worker, bytes; a child's and a type's own come first."""
     max_workers: int = 4096
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     log_format: Literal["text", "json"] = "text"
@@ -46,6 +48,8 @@ class NodeSettings:
         for name in ("heartbeat", "node_timeout", "start_timeout", "deadline", "read_block"):
             if getattr(self, name) <= 0:
                 raise BadSetting(f"{name} must be more than 0 seconds, not {getattr(self, name)}")
+        if self.max_memory < 1:
+            raise BadSetting(f"max_memory must be at least 1 byte, not {self.max_memory}")
         for name in ("drain", "shutdown"):
             if getattr(self, name) < 0:
                 raise BadSetting(f"{name} must not be negative, not {getattr(self, name)}")

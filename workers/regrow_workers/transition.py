@@ -60,8 +60,9 @@ def take(
     *,
     limits: Limits,
     before: str | None,
+    mode: GuardMode | None = None,
 ) -> Outcome:
-    """``apply`` without the making of signals: what the batch planner calls."""
+    """``apply`` without the making of signals: what the batch planner calls. ``mode``: see ``handle``."""
     handler = definition.routes.best(delivery.type)
     if handler is None:
         return UnhandledType(no_handler(definition, delivery.type))
@@ -72,7 +73,7 @@ def take(
     except (ValueError, TypeError) as error:
         return BadData(one_line(error))
     try:
-        new, directives = handle(definition, handler, state, argument, delivery)
+        new, directives = handle(definition, handler, state, argument, delivery, mode=mode)
         if before is not None:
             refuse_changed(handler, state, before)
     except Reject as error:
@@ -114,12 +115,12 @@ def handle(
 ) -> tuple[State | None, Sequence[Directive]]:
     """Call the handler; raises what it raises, and ``ImpureHandler`` where it returned no ``Step``.
 
-    ``mode`` of the guard, None: the process's; the agent type's own comes first.
+    ``mode`` of the guard; None: the agent type's own, else the process's.
     """
     arguments: tuple[object, ...] = (definition.instance, state, argument)
     if handler.takes_context:
         arguments = (*arguments, delivery.context())
-    mode = definition.guard or mode or guard.mode
+    mode = mode or definition.guard or guard.mode
     returned: Any = (
         handler.function(*arguments)
         if mode == "off"

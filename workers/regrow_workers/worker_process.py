@@ -23,7 +23,7 @@ from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_workers import log
 from regrow_workers.application import Application, load
-from regrow_workers.memory_limit import DEFAULT, lift_limit, limit_jumps
+from regrow_workers.memory_limit import lift_limit, limit_jumps
 from regrow_workers.os_signals import die_with_parent, reset_for_child
 from regrow_workers.purity import guard
 from regrow_workers.reasons import MEMORY, WorkerExit
@@ -208,7 +208,7 @@ def _live(
         # By name, not imported above: agents' workers need no RQ.
         executor = importlib.import_module(EXECUTOR)
         return cast("WorkerExit", executor.run_executor(config, application, message, slot, stop))
-    limit_jumps(int(message["order"].get("max_memory", DEFAULT)))
+    limit_jumps(int(message["order"].get("max_memory") or config.settings.max_memory))
     return (worker or new_worker(config, application, message)).run(slot, stop)
 
 

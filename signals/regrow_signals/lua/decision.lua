@@ -136,6 +136,7 @@ for _, order in ipairs(plan.orders) do
   if order.key then
     redis.call('HSET', order.key, 'incarnation', order.incarnation, 'owner', '', 'pid', '', 'status', 'starting',
       'node', order.node, 'start_ms', now, 'ended', '')
+    set(order.key, order.bounds)
     if order.fresh then
       redis.call('HSET', order.key, 'state', order.fresh.state, 'schema', order.fresh.schema)
       redis.call('HINCRBY', order.key, 'version', 1)
