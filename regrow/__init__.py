@@ -25,9 +25,10 @@ from regrow_workers.effects.outcome_payloads import Done, Failed, InDoubt
 from regrow_workers.handlers import handles
 from regrow_workers.state import State
 from regrow_workers.step import Step
+from regrow_workers.upcasts import upcast
 
 __all__ = [
-    "Agent", "State", "handles", "Step", "Context", "Payload", "Signal", "Reject",
+    "Agent", "State", "upcast", "handles", "Step", "Context", "Payload", "Signal", "Reject",
     "Directive", "Emit", "Stop",
     "effect", "Effect", "EffectContext", "Done", "Failed", "InDoubt",
     "Supervisor", "ChildSpec", "Backoff", "on_worker_start",

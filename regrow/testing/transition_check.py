@@ -6,11 +6,20 @@ from a state that came out of JSON, it answers the same; what it returns survive
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
-from regrow_signals.errors import BadPayload, ImpureHandler, NotStrictJSON, Reject, TooLarge, Unhandled
+from regrow_signals.errors import (
+    BadPayload,
+    ImpureHandler,
+    NotStrictJSON,
+    Reject,
+    TooLarge,
+    Unhandled,
+    UnreadableState,
+)
 from regrow_signals.limits import Limits
 from regrow_signals.signal import Payload, Signal
 from regrow_workers.agent import Agent
@@ -24,7 +33,7 @@ __all__ = ["Fault", "TransitionFaults", "check_transition"]
 
 S = TypeVar("S", bound=State)
 
-FaultKind = Literal["state", "impure", "differs", "raises", "directives"]
+FaultKind = Literal["state", "impure", "differs", "raises", "directives", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,7 @@ class Fault:
 
     ``state``: it does not survive JSON. ``impure``: a refused call, or a changed input. ``differs``: a second run came
     out otherwise. ``raises``: an exception that is no ``Reject``. ``directives``: they cannot be committed.
+    ``unreadable``: a stored state of an earlier schema that the class cannot read.
     """
 
     kind: FaultKind
@@ -58,21 +68,50 @@ def check_transition(
     signals: Iterable[Payload | Signal],
     *,
     may_raise: type[Exception] | tuple[type[Exception], ...] = (),
+    stored: Iterable[tuple[int, Mapping[str, Any]]] = (),
 ) -> None:
     """Try every signal on every state; raises ``TransitionFaults`` with all that was found.
+
+    ``stored`` are states as earlier code has stored them, ``(schema, JSON data)``: they are led to the class's schema
+    by its ``@upcast`` steps, twice, and then tried like the others.
 
     A ``Reject`` is an answer like any other, and has to be the same at each run; so is what ``may_raise`` names. A
     signal without a handler is a mistake of the test: ``Unhandled``.
     """
     asked = list(signals)
     faults: list[Fault] = []
-    for state in states:
+    for state in [*states, *_upcast(agent_type, stored, faults)]:
         check = _Check(agent_type, state, may_raise, faults)
         again = check.survives(state, "")
         for signal in asked if again is not None else ():
             check.try_signal(signal, again)
     if faults:
         raise TransitionFaults(agent_type.defined().name, faults)
+
+
+def _upcast(
+    agent_type: type[Agent[S]], stored: Iterable[tuple[int, Mapping[str, Any]]], faults: list[Fault]
+) -> list[S]:
+    """The stored states that can be read, and always as the same."""
+    found: list[S] = []
+    for schema, data in stored:
+        shown = f"{data!r:.200} of schema {schema}"
+        text = json.dumps(data)
+        try:
+            first, second = (_read(agent_type, text, schema) for _ in range(2))
+        except UnreadableState as error:
+            faults.append(Fault("unreadable", "", shown, str(error)))
+            continue
+        found.append(first)
+        if first != second:
+            told = f"it was read as {second!r:.200}, first it was {first!r:.200}"
+            faults.append(Fault("differs", "", shown, told))
+    return found
+
+
+def _read(agent_type: type[Agent[S]], text: str, schema: int) -> S:
+    kind = agent_type.defined().state_type
+    return cast("S", parse_state(kind, text, schema, guard="enforce"))
 
 
 class _Check:

@@ -4,6 +4,7 @@ RegrowError
   BadInput(ValueError)            what the caller gave is wrong; nothing was changed
     BadId  BadTypeName  BadNamespace  BadSetting
     BadPayload                    data does not fit its model
+      UnreadableState             a stored state that this code cannot read: no step, it raised, or it does not fit
     NotStrictJSON                 NaN, lone surrogate, too deep, not JSON at all
     TooLarge                      over a limit in bytes or count
     BadDefinition(TypeError)      an agent, handler, effect, child spec or tree that cannot work
@@ -37,6 +38,7 @@ __all__ = [
     "BadNamespace",
     "BadSetting",
     "BadPayload",
+    "UnreadableState",
     "NotStrictJSON",
     "TooLarge",
     "BadDefinition",
@@ -98,6 +100,13 @@ class BadSetting(BadInput):
 
 class BadPayload(BadInput):
     """Data that does not fit its payload model."""
+
+
+class UnreadableState(BadPayload):
+    """A stored state that the agent's class cannot read: an ``@upcast`` step is missing or raised, or it does not fit.
+
+    The stored bytes are untouched. An agent with such a state is parked until ``regrow revive``.
+    """
 
 
 class NotStrictJSON(BadInput):

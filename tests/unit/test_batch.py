@@ -14,7 +14,7 @@ from pydantic import Field
 
 from regrow_signals.agents import Loaded
 from regrow_signals.commits import Commit, Owner, newer
-from regrow_signals.errors import BadInput, BadPayload, Reject
+from regrow_signals.errors import BadInput, BadPayload, Reject, UnreadableState
 from regrow_signals.limits import Limits
 from regrow_signals.signal import Payload, Signal
 from regrow_workers.agent import Agent
@@ -24,6 +24,7 @@ from regrow_workers.directives import Directive, EffectRun, Emit, Stop
 from regrow_workers.handlers import handles
 from regrow_workers.state import State
 from regrow_workers.step import Step
+from regrow_workers.upcasts import upcast
 
 BIRTH = "b" * 32
 
@@ -45,6 +46,12 @@ class Log(State, schema=2):
     total: int = 0
     seen: list[str] = Field(default_factory=list[str])
     pad: str = ""
+
+    @upcast(1)
+    @staticmethod
+    def from_1(old: dict[str, Any]) -> dict[str, Any]:
+        old["total"] = old.pop("sum")
+        return old
 
 
 class Unknown(Directive):
@@ -218,18 +225,31 @@ def test_unchanged_writes_no_state() -> None:
     assert found.after.state == LOADED.state
 
 
-def test_a_newer_schema_is_not_lowered_and_its_fields_are_kept() -> None:
-    loaded = replace(LOADED, schema=7, state='{"total":5,"seen":[],"pad":"","colour":"red"}')
+def test_fields_that_the_code_does_not_know_are_kept() -> None:
+    loaded = replace(LOADED, state='{"total":5,"seen":[],"pad":"","colour":"red"}')
 
-    found = planned(entry(1), loaded=loaded)
+    assert state_of(planned(entry(1), loaded=loaded))["colour"] == "red"
 
-    assert state_of(found)["colour"] == "red"
-    assert found.commit.schema == 7
+
+def test_a_newer_schema_is_left_alone() -> None:
+    with pytest.raises(UnreadableState, match="schema 7, newer than this code"):
+        planned(entry(1), loaded=replace(LOADED, schema=7))
+
+
+@pytest.mark.parametrize("what", ["add", "nothing", "reject"])
+def test_an_earlier_schema_is_led_here_and_written_with_the_first_commit(what: str) -> None:
+    old = replace(LOADED, schema=1, state='{"sum":5,"seen":[],"pad":""}')
+
+    found = planned(entry(1, what), loaded=old)
+
+    assert state_of(found)["total"] == (6 if what == "add" else 5)
+    assert (found.commit.schema, found.after.schema) == (2, 2)
+    assert found.after.state == found.commit.state
 
 
 @pytest.mark.parametrize("state", ["junk", "[]", '{"total":"x"}', '{"total":NaN}'])
 def test_a_stored_state_that_does_not_fit_is_an_error_not_a_reset(state: str) -> None:
-    with pytest.raises(BadPayload, match="stored state does not fit Log"):
+    with pytest.raises(UnreadableState, match="stored state does not fit Log"):
         planned(entry(1), loaded=replace(LOADED, state=state))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regrow import Agent, Context, Emit, Payload, Reject, State, Step, handles
+from regrow import Agent, Context, Emit, Payload, Reject, State, Step, handles, upcast
 from regrow.errors import Unhandled
 from regrow.testing import TransitionFaults, check_transition
 
@@ -99,3 +99,39 @@ def test_all_faults_are_told_at_once() -> None:
 def test_a_signal_without_a_handler_is_the_tests_mistake() -> None:
     with pytest.raises(Unhandled):
         check_transition(Clerk, [Book()], [Other()])
+
+
+class Ledger(State, schema=2):
+    total: int
+    marks: int = 0
+
+    @upcast(1)
+    @staticmethod
+    def from_1(old: dict[str, Any]) -> dict[str, Any]:
+        return {"total": old["sum"], "marks": next(_count) if old.get("odd") else 0}
+
+
+class Keeper(Agent[Ledger], name="keeper"):
+    @handles(Deed)
+    def deed(self, ledger: Ledger, _deed: Deed) -> Step[Ledger]:
+        if ledger.total < 0:
+            raise ValueError("below zero")
+        return ledger.evolve(total=ledger.total + 1)
+
+
+def test_states_of_an_earlier_schema_are_led_here_and_tried() -> None:
+    check_transition(
+        Keeper, [Ledger(total=1)], [Deed(what="add")], stored=[(1, {"sum": 5}), (2, {"total": 6})]
+    )
+
+
+def test_what_is_wrong_with_a_state_of_an_earlier_schema_is_told() -> None:
+    stored: list[tuple[int, dict[str, Any]]] = [(1, {}), (1, {"sum": 1, "odd": True}), (1, {"sum": -1})]
+
+    with pytest.raises(TransitionFaults) as caught:
+        check_transition(Keeper, [], [Deed(what="add")], stored=stored)
+
+    told = [(fault.kind, fault.message) for fault in caught.value.faults]
+    assert [kind for kind, _ in told] == ["unreadable", "differs", "raises"]
+    assert told[0][1] == "@upcast(1), Ledger.from_1() raised KeyError: 'sum'"
+    assert "{} of schema 1" in str(caught.value)

@@ -133,8 +133,9 @@ class Agent(Generic[S]):
 
     @classmethod
     def parse_state(cls, text: str, schema: int | None = None) -> S:
-        """A stored state, also one that older or newer code has written."""
-        return cast("S", parse_state(cls.defined().state_type, text, schema))
+        """A stored state, also one of an earlier schema. ``UnreadableState`` names the step or the field at fault."""
+        definition = cls.defined()
+        return cast("S", parse_state(definition.state_type, text, schema, guard=definition.guard))
 
     @classmethod
     def child(

@@ -93,7 +93,8 @@ def plan(
 
     ``clock`` gives monotonic seconds; ``before`` is called with each entry's id before its handler. ``check_every`` n
     looks at every n-th transition whether the handler changed its input (0: never). ``newer_code`` says that a
-    live node runs newer code of this type. Raises ``BadPayload`` if the stored state does not fit the agent's class.
+    live node runs newer code of this type. Raises ``UnreadableState`` if the agent's class cannot read the stored
+    state, ``BadPayload`` if there is none and the agent's ``init`` does not fit.
     """
     if not entries:
         raise BadInput(f"{loaded.agent}: there is nothing to plan: no entries")
@@ -130,7 +131,8 @@ class _Batch:
         self.digest = _digest(self.encoded)
         self.version = loaded.version
         self.cursor = loaded.cursor
-        self.new_state = not loaded.state
+        # An initial state, and one that was led here from an earlier schema, is written with the first commit.
+        self.new_state = self.encoded != loaded.state
         self.emits: list[EmitAppend] = []
         self.effects: list[EffectAppend] = []
         self.others: list[DirectiveAppend] = []
@@ -170,7 +172,7 @@ class _Batch:
         """The commit, with the whole state beside its last transition."""
         if self.journal:
             self.journal[-1] = self.journal[-1]._replace(state=self.encoded)
-        schema = max(self.loaded.schema, self.definition.schema)
+        schema = self.definition.schema
         commit = Commit(
             owner=self.owner,
             base_version=self.loaded.version,
@@ -335,9 +337,10 @@ class _Batch:
 
 
 def _current(agent_type: type[Agent[Any]], loaded: Loaded) -> tuple[State, str]:
-    """The state to go on from and its JSON: the stored one, else the initial one."""
+    """The state to go on from and its JSON in this code's schema: the stored one, else the initial one."""
     if loaded.state:
-        return agent_type.parse_state(loaded.state, loaded.schema), loaded.state
+        state = agent_type.parse_state(loaded.state, loaded.schema)
+        return state, loaded.state if loaded.schema == agent_type.definition.schema else encode_state(state)
     init: object = loads(loaded.init, what="init") if loaded.init else {}
     if not isinstance(init, dict):
         raise BadPayload(f"{loaded.agent}: its init is no JSON object")

@@ -28,7 +28,7 @@ _NOTHING: Final = "an agent object holds nothing between signals; keep it in the
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One agent class. ``code`` is a digest of its handlers' code: nodes tell old code from new by it."""
+    """One agent class. ``code`` is a digest of its handlers' and upcasts' code: people tell old code from new by it."""
 
     name: str
     aliases: tuple[str, ...]
@@ -100,12 +100,19 @@ def _code_digest(handlers: Sequence[Handler], state_type: type[State]) -> str:
     digest = hashlib.sha256()
     for handler in handlers:
         digest.update(f"{handler.pattern.text}\0{handler.name}\0".encode())
-        code = getattr(handler.function, "__code__", None)
-        if isinstance(code, types.CodeType):
-            _add_code(digest.update, code)
+        _add_function(digest.update, handler.function)
+    for schema, step in sorted(state_type.__regrow_upcasts__.items()):
+        digest.update(f"{schema}\0{step}\0".encode())
+        _add_function(digest.update, getattr(state_type, step))
     for name, field in state_type.__pydantic_fields__.items():
         digest.update(f"{name}\0{field.annotation!s}\0".encode())
     return digest.hexdigest()[:16]
+
+
+def _add_function(add: Callable[[bytes], object], function: object) -> None:
+    code = getattr(function, "__code__", None)
+    if isinstance(code, types.CodeType):
+        _add_code(add, code)
 
 
 def _add_code(add: Callable[[bytes], object], code: types.CodeType) -> None:

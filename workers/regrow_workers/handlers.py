@@ -11,6 +11,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, o
 
 from regrow_signals.errors import BadDefinition
 from regrow_signals.signal import Payload, Signal
+from regrow_workers.marked_methods import MarkedMethods
 from regrow_workers.state import State
 from regrow_workers.step import Step
 
@@ -26,9 +27,7 @@ P3 = TypeVar("P3", bound=Payload)
 
 _MARK: Final = "__regrow_handles__"
 
-# Marked functions by the class body they were written in, until that class is defined: of two methods of one name
-# Python keeps only the last, and the first would be lost without a word.
-_defined: dict[tuple[str, str], list[Callable[..., object]]] = {}
+_defined: Final = MarkedMethods()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Handles(Generic[P]):
                 f"@handles marks methods of an Agent class, not {type(marked).__name__} objects"
             )
         setattr(marked, _MARK, (*self.what, *marks_of(marked)))
-        _defined.setdefault(_body_of(marked), []).append(handler)
+        _defined.note(handler)
         return handler
 
 
@@ -84,9 +83,4 @@ def marks_of(function: object) -> tuple[type[Payload] | str, ...]:
 
 def take_defined(cls: type) -> list[Callable[..., object]]:
     """The functions marked in this class's body, in order; forgotten with this call."""
-    found = _defined.pop((cls.__module__, cls.__qualname__), [])
-    return list(dict.fromkeys(found))
-
-
-def _body_of(function: Any) -> tuple[str, str]:
-    return function.__module__, function.__qualname__.rpartition(".")[0]
+    return _defined.take(cls)

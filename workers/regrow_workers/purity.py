@@ -42,6 +42,8 @@ _THREAD: Final = "a handler computes and returns; for work that takes long retur
 _SLEEP: Final = "a handler must not wait; let another signal come later"
 _ENVIRONMENT: Final = "what an agent remembers belongs into its State"
 
+_HANDLER: Final = "a handler"
+
 _EVENTS: Final = {
     "socket.connect": ("connecting to {1}", _EFFECT),
     "socket.bind": ("socket.bind", _EFFECT),
@@ -101,6 +103,8 @@ class _Guard:
         self.thread = 0
         self._hooked = False
         self._shown = ""
+        self._place = _HANDLER
+        self._advice = ""
         self._enforced = False
         self._refused: ImpureHandler | None = None
         self._told: set[tuple[str, str]] = set()
@@ -119,10 +123,18 @@ class _Guard:
             sys.addaudithook(self._on_event)
 
     def run(
-        self, function: Callable[..., Any], arguments: tuple[object, ...], shown: str, mode: GuardMode
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[object, ...],
+        shown: str,
+        mode: GuardMode,
+        *,
+        place: str = _HANDLER,
+        advice: str = "",
     ) -> Any:
         """Call a handler. Raises ``ImpureHandler`` in ``enforce``, also where the handler swallowed it."""
         self._shown, self._enforced, self._refused = shown, mode == "enforce", None
+        self._place, self._advice = place, advice
         self._count += 1
         closely = (self._enforced or self._count % _SAMPLE == 1) and sys.getprofile() is None
         self.thread = _thread.get_ident()
@@ -159,7 +171,8 @@ class _Guard:
     def _found(self, what: str, instead: str) -> None:
         if _is_importing(_calling(2)):
             return
-        message = f"{self._shown}: {what} in a handler is refused; {instead}"
+        instead = self._advice or instead
+        message = f"{self._shown}: {what} in {self._place} is refused; {instead}"
         if self._enforced:
             self._refused = self._refused or ImpureHandler(message)
             raise self._refused
@@ -182,14 +195,23 @@ guard: Final = _Guard()
 
 
 def guarded(
-    function: Callable[..., Any], arguments: tuple[object, ...], shown: str, mode: GuardMode | None = None
+    function: Callable[..., Any],
+    arguments: tuple[object, ...],
+    shown: str,
+    mode: GuardMode | None = None,
+    *,
+    place: str = _HANDLER,
+    advice: str = "",
 ) -> Any:
-    """Call a handler under the guard; ``mode`` None: the process's."""
+    """Call a handler under the guard; ``mode`` None: the process's.
+
+    For a function that is no handler ``place`` says what it is, and ``advice`` what to do instead.
+    """
     mode = mode or guard.mode
     if mode == "off" or guard.thread:
         return function(*arguments)
     guard.hook()
-    return guard.run(function, arguments, shown, mode)
+    return guard.run(function, arguments, shown, mode, place=place, advice=advice)
 
 
 _calling: Final = cast("Callable[[int], FrameType]", getattr(sys, "_getframe"))  # noqa: B009

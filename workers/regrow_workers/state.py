@@ -10,14 +10,23 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, Self, TypeVar, cast
+from typing import Any, ClassVar, Final, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from regrow_signals.errors import BadDefinition, BadInput, BadPayload, NotStrictJSON, TooLarge
+from regrow_signals.errors import (
+    BadDefinition,
+    BadInput,
+    BadPayload,
+    NotStrictJSON,
+    TooLarge,
+    UnreadableState,
+)
 from regrow_signals.finite import check_finite, may_hide_nonfinite
 from regrow_signals.strict_json import dumps, loads
+from regrow_workers.purity import GuardMode
+from regrow_workers.upcasts import UpcastSteps, run_upcasts, upcasts_of
 from regrow_workers.validation import did_you_mean, first_problem, may_nest, one_line
 
 __all__ = ["State", "changed_fields", "encode_state", "parse_state"]
@@ -29,13 +38,15 @@ _DEPTH_BOUND: Final = 64
 _LONGEST_NUMBER: Final = 4_300
 _LONG_NUMBER: Final = re.compile(r"[0-9]{4301}")
 
+_INHERITED: Final = cast("int", object())
 _set = object.__setattr__
 
 
 class State(BaseModel):
     """An agent's memory: ``class Desk(State): open: int = 0``. Never changed in place, only by ``evolve``.
 
-    ``class Desk(State, schema=2)`` numbers the shape; raise it when a field changes its meaning or goes away.
+    ``class Desk(State, schema=2)`` numbers the shape; raise it when a field changes its meaning or goes away, and write
+    the step that leads there from the schema before: ``@upcast(1)``.
     """
 
     model_config = ConfigDict(
@@ -51,13 +62,17 @@ class State(BaseModel):
     )
 
     __regrow_schema__: ClassVar[int] = 1
+    __regrow_upcasts__: ClassVar[UpcastSteps] = {}
     __regrow_shape__: ClassVar[_Shape | None] = None
 
-    def __init_subclass__(cls, *, schema: int = 1, **config: Any) -> None:
-        if type(schema) is not int or schema < 1:
+    def __init_subclass__(cls, *, schema: int = _INHERITED, **config: Any) -> None:
+        if schema is _INHERITED:
+            schema = cls.__regrow_schema__
+        elif type(schema) is not int or schema < 1:
             raise BadDefinition(
                 f"state {cls.__name__}: schema={schema!r} must be a whole number of 1 or more"
             )
+        cls.__regrow_upcasts__ = upcasts_of(cls, schema, cls.__regrow_upcasts__)
         cls.__regrow_schema__ = schema
         super().__init_subclass__(**config)
 
@@ -66,6 +81,14 @@ class State(BaseModel):
         super().__pydantic_init_subclass__(**config)
         _check_stored_form(cls)
         cls.__regrow_shape__ = None
+
+    @classmethod
+    def from_stored(cls, data: Mapping[str, Any], *, schema: int) -> Self:
+        """A state that was stored under an earlier schema, as a worker reads it: for tests of ``@upcast`` steps.
+
+        ``UnreadableState`` says why the agent would be parked.
+        """
+        return parse_state(cls, dumps(dict(data), what=cls.__name__), schema, guard="enforce")
 
     def evolve(self, **changes: Any) -> Self:
         """A copy with some fields replaced. ``BadPayload`` names an unknown field or one that does not fit."""
@@ -110,27 +133,42 @@ def encode_state(state: State, *, max_bytes: int | None = None) -> str:
     return text
 
 
-def parse_state(cls: type[S], text: str, schema: int | None = None) -> S:
-    """A stored state. ``BadPayload`` names the field that does not fit.
+def parse_state(cls: type[S], text: str, schema: int | None = None, *, guard: GuardMode | None = None) -> S:
+    """A stored state of ``schema`` (None: this class's). ``UnreadableState`` names the step or the field at fault.
 
-    Fields that this class does not know are dropped if an older schema wrote them, and else kept beside and written
-    back by ``encode_state``: code that is rolled back loses nothing of what newer code had stored. Fields of a model
-    within the state follow that model's own configuration.
+    An earlier schema's is led here by the class's ``@upcast`` steps, under ``guard``; a later one's is not read.
+    Fields that the class does not know are kept beside and written back by ``encode_state``: code that is rolled back
+    loses nothing of what newer code had stored. Fields of a model within the state follow that model's configuration.
     """
+    if schema is not None and schema != cls.__regrow_schema__:
+        text = _led_here(cls, text, schema, guard)
     try:
         return cast("S", cls.__pydantic_validator__.validate_json(text, by_alias=True, by_name=True))
     except ValidationError as error:
         known = error
     # Only now: with unknown fields allowed a union of models may be read as another of its members.
-    extra: Literal["ignore", "allow"] = (
-        "ignore" if schema is not None and schema < cls.__regrow_schema__ else "allow"
-    )
     try:
         return cast(
-            "S", cls.__pydantic_validator__.validate_json(text, extra=extra, by_alias=True, by_name=True)
+            "S", cls.__pydantic_validator__.validate_json(text, extra="allow", by_alias=True, by_name=True)
         )
     except ValidationError:
-        raise BadPayload(f"stored state does not fit {cls.__name__}: {first_problem(known)}") from None
+        raise UnreadableState(f"stored state does not fit {cls.__name__}: {first_problem(known)}") from None
+
+
+def _led_here(cls: type[State], text: str, schema: int, mode: GuardMode | None) -> str:
+    """The text of another schema as this class's."""
+    here = cls.__regrow_schema__
+    if schema > here:
+        raise UnreadableState(
+            f"stored state is of schema {schema}, newer than this code: {cls.__name__} is of schema {here}"
+        )
+    steps = cls.__regrow_upcasts__
+    try:
+        stored: object = loads(text, what="stored state")
+        led = run_upcasts(cls, steps, stored, schema=schema, to=here, mode=mode)
+        return dumps(led, what=f"{cls.__name__} after its upcast")
+    except NotStrictJSON as error:
+        raise UnreadableState(str(error)) from None
 
 
 def changed_fields(before: str, after: str) -> list[str]:
