@@ -13,7 +13,9 @@ from regrow_signals.client import Message, SentReceipt
 from regrow_signals.deletion import Deleted
 from regrow_signals.errors import RegrowError, Reject
 from regrow_signals.mailbox import Receipt, Status
+from regrow_signals.publishing import Published
 from regrow_signals.signal import Payload, Signal
+from regrow_signals.subscriptions import Subscription
 from regrow_supervisor.spec import Supervisor
 from regrow_workers.agent import Agent
 from regrow_workers.application import on_worker_start
@@ -33,6 +35,7 @@ __all__ = [
     "effect", "Effect", "EffectContext", "Done", "Failed", "InDoubt",
     "Supervisor", "ChildSpec", "Backoff", "on_worker_start",
     "Client", "AsyncClient", "Message", "Receipt", "SentReceipt", "Status",
+    "Published", "Subscription",
     "StartedChild", "ChildInfo", "ChildCounts", "Deleted",
     "RegrowError", "errors",
 ]  # fmt: skip

@@ -17,7 +17,9 @@ from regrow_signals.deletion import Deleted, delete_agent
 from regrow_signals.durations import Duration
 from regrow_signals.errors import BadSetting
 from regrow_signals.limits import Limits
-from regrow_signals.signal import SOURCE, Payload
+from regrow_signals.publishing import Published, publish
+from regrow_signals.signal import SOURCE, Payload, Signal
+from regrow_signals.subscriptions import Policy, Subscription, subscribe, subscriptions, unsubscribe
 from regrow_supervisor.spec import Supervisor
 from regrow_workers.child_spec import ChildSpec
 
@@ -75,6 +77,54 @@ class Client(client.Client):
             return self._deliver(out, self._calls.send(out))
         made = _creation(out.agent, create, self._calls.limits)
         return self._deliver(out, self._calls.create(out, made))
+
+    def publish(
+        self,
+        what: Payload | str,
+        data: object = None,
+        *,
+        id: str | None = None,  # noqa: A002  CloudEvents' word
+        subject: str | None = None,
+        source: str = SOURCE,
+        time: str | None = None,
+        traceparent: str | None = None,
+        causationid: str | None = None,
+    ) -> Published[SentReceipt]:
+        """Send one signal to every agent that subscribes to its type, in one step; each by itself takes or refuses it.
+
+        Publishing the same id again changes nothing for those that have it. Raises ``BadInput`` kinds,
+        ``TooManySubscribers`` (then nobody got it), ``StoreUnavailable``; after ``FateUnknown`` publish the id again.
+        """
+        signal = Signal.of(
+            what, data, limits=self._calls.limits, id=id, subject=subject, source=source, time=time,
+            traceparent=traceparent, causationid=causationid,
+        )  # fmt: skip
+        told = self.connection.call(publish(self.keys, self._calls.limits, signal))
+        return Published(told.signal_id, tuple(map(self._sent, told.receipts)), told.refused)
+
+    def subscribe(self, agent: str, pattern: str, *, priority: int = 0, policy: Policy = "refuse") -> bool:
+        """Have an agent get what is published under types that ``pattern`` fits; whether that is new.
+
+        ``*`` is one segment of a type, ``**`` any number, also none. The higher priority (-100 to 100) is served first.
+        ``policy`` says what a full mailbox does: ``refuse``, ``hold`` or ``latest``. Raises ``NoSuchAgent``,
+        ``SubscriptionsFull``.
+        """
+        return self.connection.call(
+            subscribe(self.keys, self._calls.limits, agent, pattern, priority=priority, policy=policy)
+        )
+
+    def unsubscribe(self, agent: str, pattern: str) -> bool:
+        """End a subscription; whether there was one. A child spec's own comes back with the next deploy that has it."""
+        return self.connection.call(unsubscribe(self.keys, agent, pattern))
+
+    def subscriptions(
+        self,
+        agent: str | None = None,
+        *,
+        type: str | None = None,  # noqa: A002  CloudEvents' word
+    ) -> list[Subscription]:
+        """Subscriptions of all agents, or of one; with ``type``, whom such a signal would reach, in that order."""
+        return self.connection.run(subscriptions(self.keys, agent=agent, type_name=type))
 
     def start_child(
         self, supervisor: str, spec: ChildSpec | Supervisor, *, timeout: Duration = TIMEOUT
@@ -155,6 +205,47 @@ class AsyncClient(client.AsyncClient):
             return await self._deliver(out, self._calls.send(out))
         made = _creation(out.agent, create, self._calls.limits)
         return await self._deliver(out, self._calls.create(out, made))
+
+    async def publish(
+        self,
+        what: Payload | str,
+        data: object = None,
+        *,
+        id: str | None = None,  # noqa: A002  CloudEvents' word
+        subject: str | None = None,
+        source: str = SOURCE,
+        time: str | None = None,
+        traceparent: str | None = None,
+        causationid: str | None = None,
+    ) -> Published[AsyncSentReceipt]:
+        """As ``Client.publish``."""
+        signal = Signal.of(
+            what, data, limits=self._calls.limits, id=id, subject=subject, source=source, time=time,
+            traceparent=traceparent, causationid=causationid,
+        )  # fmt: skip
+        told = await self.connection.call(publish(self.keys, self._calls.limits, signal))
+        return Published(told.signal_id, tuple(map(self._sent, told.receipts)), told.refused)
+
+    async def subscribe(
+        self, agent: str, pattern: str, *, priority: int = 0, policy: Policy = "refuse"
+    ) -> bool:
+        """As ``Client.subscribe``."""
+        return await self.connection.call(
+            subscribe(self.keys, self._calls.limits, agent, pattern, priority=priority, policy=policy)
+        )
+
+    async def unsubscribe(self, agent: str, pattern: str) -> bool:
+        """As ``Client.unsubscribe``."""
+        return await self.connection.call(unsubscribe(self.keys, agent, pattern))
+
+    async def subscriptions(
+        self,
+        agent: str | None = None,
+        *,
+        type: str | None = None,  # noqa: A002  CloudEvents' word
+    ) -> list[Subscription]:
+        """As ``Client.subscriptions``."""
+        return await self.connection.run(subscriptions(self.keys, agent=agent, type_name=type))
 
     async def start_child(
         self, supervisor: str, spec: ChildSpec | Supervisor, *, timeout: Duration = TIMEOUT

@@ -145,6 +145,13 @@ class Settings(BaseSettings):
     journal_size: Bytes = Field(_LIMITS.journal_bytes, description="Largest journal of an agent.")
     max_events: Count = Field(_LIMITS.max_events, description="Events kept.")
     max_hops: Count = Field(_LIMITS.max_hops, description="Signals caused by a signal, in a row.")
+    max_subscribers: Count = Field(
+        _LIMITS.max_subscribers, description="Most agents that one publish reaches."
+    )
+    max_patterns: Count = Field(
+        _LIMITS.max_patterns,
+        description="Most subscriptions of an agent; and most patterns with wildcards of all agents.",
+    )
     dedupe_window: Seconds = Field(
         _LIMITS.dedupe_window_ms / 1000, description="How long ids are remembered."
     )
@@ -204,6 +211,8 @@ class Settings(BaseSettings):
             journal_bytes=self.journal_size,
             max_events=self.max_events,
             max_hops=self.max_hops,
+            max_subscribers=self.max_subscribers,
+            max_patterns=self.max_patterns,
             dedupe_window_ms=round(self.dedupe_window * 1000),
             dedupe_ids=self.dedupe_ids,
             held_timeout_ms=round(self.held_timeout * 1000),

@@ -32,6 +32,8 @@ COUNTERS = (
     Metric("signals_dead_total", "counter", "Signals that became dead letters.", ("type", "reason")),
     Metric("emits_total", "counter", "Signals sent from agent to agent.", ("type",)),
     Metric("emits_held_total", "counter", "Emits held because their target was full.", ("type",)),
+    Metric("published_total", "counter", "Signals published, by the type of agent, or `client`.", ("type",)),
+    Metric("published_unrouted_total", "counter", "Those of them that reached nobody.", ("type",)),
     Metric("effects_total", "counter", "Effects by outcome.", ("name", "outcome")),
     Metric("exits_total", "counter", "Ends of agent processes by reason.", ("reason",)),
     Metric("restarts_total", "counter", "Restarts by supervisor and reason.", ("supervisor", "reason")),

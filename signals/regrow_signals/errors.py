@@ -11,6 +11,8 @@ RegrowError
     ApplicationError              "module:attribute" cannot be loaded or holds no tree
   Refused                         the store said no; nothing was changed
     NoSuchAgent  MailboxFull  MailboxExhausted  DeadLettersFull  IdConflict
+    SubscriptionsFull               a pattern, an agent or the namespace has as many subscriptions as it may
+    TooManySubscribers              a publish would reach more agents than it may
     Fenced                        this incarnation is not the current one (superseded)
     Conflict                      version or cursor is not what was expected
     NotLeader
@@ -49,6 +51,8 @@ __all__ = [
     "MailboxExhausted",
     "DeadLettersFull",
     "IdConflict",
+    "SubscriptionsFull",
+    "TooManySubscribers",
     "Fenced",
     "Conflict",
     "NotLeader",
@@ -147,6 +151,14 @@ class DeadLettersFull(Refused):
 
 class IdConflict(Refused):
     """A signal of this id, with other content, was accepted before."""
+
+
+class SubscriptionsFull(Refused):
+    """A pattern has ``max_subscribers`` subscribers, or an agent or the namespace ``max_patterns`` patterns."""
+
+
+class TooManySubscribers(Refused):
+    """A publish would reach more than ``max_subscribers`` agents; nobody got it."""
 
 
 class Fenced(Refused):

@@ -63,6 +63,13 @@ KEY_TABLE: Final[tuple[KeyKind, ...]] = (
     KeyKind("effect:", "hash", "commit, claim_effect, settle", "none", "a committed effect not yet settled"),
     KeyKind("effects", "zset", "commit, ring, settle", "none", "effects by the time they are due to ring"),
     KeyKind("bell", "list", "commit", "none", "one element at most; wakes the ringer"),
+    KeyKind(
+        "subscriptions", "hash", "subscribe, commit, decision", "none", "patterns, and how many subscribe"
+    ),
+    KeyKind("wildcards", "set", "subscribe, commit, decision", "none", "those patterns that have wildcards"),
+    KeyKind(
+        "subscribers:", "hash", "subscribe, commit, decision", "none", "who subscribes to a pattern, and how"
+    ),
 )
 
 
@@ -81,8 +88,10 @@ class Keys:
         "leader",
         "namespace",
         "nodes",
+        "subscriptions",
         "supervisors",
         "tag",
+        "wildcards",
     )
 
     def __init__(self, namespace: str = "regrow") -> None:
@@ -100,6 +109,8 @@ class Keys:
         self.events: Final = f"{prefix}events"
         self.effects: Final = f"{prefix}effects"
         self.bell: Final = f"{prefix}bell"
+        self.subscriptions: Final = f"{prefix}subscriptions"
+        self.wildcards: Final = f"{prefix}wildcards"
 
     def __repr__(self) -> str:
         return f"Keys({self.namespace!r})"
@@ -146,6 +157,9 @@ class Keys:
 
     def effect(self, effect: str) -> str:
         return f"{self._prefix}effect:{effect}"
+
+    def subscribers(self, pattern: str) -> str:
+        return f"{self._prefix}subscribers:{pattern}"
 
     def kind(self, key: str) -> KeyKind | None:
         """The documented kind of a key of this namespace; None for a stranger's."""

@@ -31,6 +31,10 @@ class Limits:
     held_timeout_ms: int = 60_000
     extra_room: int = 1_000
     """Room above ``max_mailbox`` for outcomes of effects and notices: an agent never waits for itself."""
+    max_subscribers: int = 10_000
+    """Whom one publish reaches."""
+    max_patterns: int = 1_000
+    """What one agent subscribes to; and patterns with wildcards in the namespace: each publish looks through them."""
     max_attempts: int = 2
     max_kills: int = 10
 

@@ -25,6 +25,14 @@ REFUSALS: Final[Mapping[str, tuple[type[errors.Refused], str]]] = {
         "{0} has {1} dead letters, {2} is the bound: look at them, then retry or drop them",
     ),
     "id_conflict": (errors.IdConflict, "{0}: a signal of id {1} with other content was accepted before"),
+    "subscriptions_full": (
+        errors.SubscriptionsFull,
+        "{0}: {1} has {2} subscriptions, {3} is the bound: end some with unsubscribe",
+    ),
+    "too_many_subscribers": (
+        errors.TooManySubscribers,
+        "{0} has {1} subscribers, {2} is the bound of one publish; nobody got it",
+    ),
     "fenced": (errors.Fenced, "{0}: this incarnation is not the current one"),
     "conflict": (errors.Conflict, "{0}: version or cursor is not what the step was made from"),
     "not_leader": (errors.NotLeader, "the leader's lease is not ours"),

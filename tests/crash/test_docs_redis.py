@@ -108,6 +108,7 @@ class Scenario:
         self.effects()
         self.held_emits()
         self.creation()
+        self.publishing()
         self.deaths()
         self.drain()
         self.client.close()
@@ -162,6 +163,20 @@ class Scenario:
     def creation(self) -> None:
         receipt = self.client.send("guest", "note", 1, create=Front.child(under="docs/guests"))
         assert receipt.wait(20).state == "applied"
+
+    def publishing(self) -> None:
+        self.client.subscribe("front", "note.*")
+        self.client.subscribe("guest", "nobody.*")
+        assert self.client.publish("note.published", 1).receipts
+        assert not self.client.publish("nothing", 1).receipts
+        self.raw.hset(self.keys.agent("slow"), "max_mailbox", "1")
+        ask_watchdog(self.connection, self.keys, "hold", {"target": "slow"})
+        self.until("slow", "status", "held", "slow is on hold")
+        self.client.subscribe("slow", "note", policy="latest")
+        for _ in range(2):
+            assert self.client.publish("note", 1).receipts
+        assert self.client.unsubscribe("guest", "nobody.*")
+        ask_watchdog(self.connection, self.keys, "unhold", {"target": "slow"})
 
     def deaths(self) -> None:
         self.until("front", "status", "running", "front runs")

@@ -26,6 +26,8 @@ SINGLE = [
     "events",
     "effects",
     "bell",
+    "subscriptions",
+    "wildcards",
 ]
 
 

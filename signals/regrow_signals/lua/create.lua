@@ -43,7 +43,7 @@ local wrong = corrupt({agents, 'zset', exits, 'stream', supervisor, 'hash', agen
 if wrong then return wrong end
 local now = server_ms()
 local bounds = { ARGV[1], ARGV[2], ARGV[3], ARGV[4] }
-local box = read_box(5, bounds)
+local box = read_box(KEYS, 5, bounds)
 local absent = redis.call('EXISTS', agent) == 0
 local new
 if absent then

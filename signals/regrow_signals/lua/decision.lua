@@ -20,6 +20,7 @@
 -- INCLUDE count
 -- INCLUDE entry_ids
 -- INCLUDE exits
+-- INCLUDE subscriptions
 -- INCLUDE register
 local leader = KEYS[1]
 local exits = KEYS[2]
@@ -159,6 +160,7 @@ for _, key in ipairs(plan.restarts) do
 end
 for _, gone in ipairs(plan.deletions) do
   local path = redis.call('HGET', gone.key, 'supervisor') or ''
+  unsubscribe_all(prefix_of(gone.key, gone.agent), gone.agent)
   for _, name in ipairs({'key', 'mailbox', 'outbox', 'dead', 'journal', 'seen', 'seen_old', 'fate'}) do
     redis.call('DEL', gone[name])
   end

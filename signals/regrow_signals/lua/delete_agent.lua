@@ -22,6 +22,7 @@
 -- INCLUDE now_ms
 -- INCLUDE corrupt
 -- INCLUDE count
+-- INCLUDE subscriptions
 local agent, mailbox, outbox, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local supervisor, agents, held = KEYS[9], KEYS[10], KEYS[11]
 local events = KEYS[12]
@@ -39,6 +40,7 @@ if ARGV[4] ~= '1' and signals + letters + open > 0 then
   return {'refused', 'not_empty', tostring(signals), tostring(letters), tostring(open)}
 end
 
+unsubscribe_all(prefix_of(agent, ARGV[1]), ARGV[1])
 for place = 1, 8 do redis.call('DEL', KEYS[place]) end
 redis.call('ZREM', agents, ARGV[1])
 redis.call('ZREM', held, ARGV[1])

@@ -19,22 +19,7 @@ local now = server_ms()
 local bounds = { ARGV[1], ARGV[2], ARGV[3], ARGV[4] }
 local boxes, accepted, replies = {}, {}, {}
 
-local TYPES = { 'hash', 'stream', 'stream', 'hash', 'hash', 'hash' }
-
-local function read_or_error(at)
-  local fine, found = pcall(read_box, at, bounds)
-  if fine then return found end
-  for place, wanted in ipairs(TYPES) do
-    local key = KEYS[at + place - 1]
-    local is = redis.call('TYPE', key).ok
-    if is ~= wanted and is ~= 'none' then
-      return { err = 'WRONGTYPE ' .. key .. ' is a ' .. is .. ', not a ' .. wanted }
-    end
-  end
-  return { err = type(found) == 'table' and found.err or tostring(found) }
-end
-
-for at = 2, #KEYS, 6 do boxes[#boxes + 1] = read_or_error(at) end
+for at = 2, #KEYS, 6 do boxes[#boxes + 1] = read_box_or_error(KEYS, at, bounds) end
 local place = 5
 while place <= #ARGV do
   local box, count = boxes[tonumber(ARGV[place])], tonumber(ARGV[place + 3])
