@@ -19,6 +19,7 @@ from regrow_signals.subscriptions import Subscription
 from regrow_supervisor.spec import Supervisor
 from regrow_workers.agent import Agent
 from regrow_workers.application import on_worker_start
+from regrow_workers.asking import Ask, Forward, Replied, Reply, Unreplied
 from regrow_workers.child_spec import Backoff, ChildSpec
 from regrow_workers.context import Context
 from regrow_workers.directives import Directive, Emit, Stop
@@ -32,6 +33,7 @@ from regrow_workers.upcasts import upcast
 __all__ = [
     "Agent", "State", "upcast", "handles", "Step", "Context", "Payload", "Signal", "Reject",
     "Directive", "Emit", "Stop",
+    "Reply", "Ask", "Replied", "Unreplied", "Forward",
     "effect", "Effect", "EffectContext", "Done", "Failed", "InDoubt",
     "Supervisor", "ChildSpec", "Backoff", "on_worker_start",
     "Client", "AsyncClient", "Message", "Receipt", "SentReceipt", "Status",

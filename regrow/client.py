@@ -6,17 +6,20 @@ Ops (``regrow/control.py``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from regrow import control
 from regrow.control import TIMEOUT, ChildCounts, ChildInfo, StartedChild
 from regrow_signals import client
+from regrow_signals.asks import ASK_SECONDS, await_reply, read_answer
+from regrow_signals.calls import Call
 from regrow_signals.client import AsyncSentReceipt, SentReceipt
 from regrow_signals.creation import Creation
 from regrow_signals.deletion import Deleted, delete_agent
-from regrow_signals.durations import Duration
+from regrow_signals.durations import Duration, to_seconds
 from regrow_signals.errors import BadSetting
 from regrow_signals.limits import Limits
+from regrow_signals.mailbox import Outgoing, Receipt
 from regrow_signals.publishing import Published, publish
 from regrow_signals.signal import SOURCE, Payload, Signal
 from regrow_signals.subscriptions import Policy, Subscription, subscribe, subscriptions, unsubscribe
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from regrow.settings import Settings
 
 __all__ = ["AsyncClient", "Client", "server_url"]
+
+T = TypeVar("T")
 
 
 class Client(client.Client):
@@ -73,10 +78,67 @@ class Client(client.Client):
             agent, what, data, id=id, subject=subject, source=source, time=time,
             traceparent=traceparent, causationid=causationid, replyto=replyto,
         )  # fmt: skip
-        if create is None:
-            return self._deliver(out, self._calls.send(out))
-        made = _creation(out.agent, create, self._calls.limits)
-        return self._deliver(out, self._calls.create(out, made))
+        return self._deliver(out, _accepting(self._calls, out, create))
+
+    @overload
+    def ask(
+        self,
+        agent: str,
+        what: Payload | str,
+        data: object = None,
+        *,
+        timeout: Duration = ASK_SECONDS,
+        id: str | None = None,
+        subject: str | None = None,
+        source: str = SOURCE,
+        traceparent: str | None = None,
+        create: ChildSpec | None = None,
+        as_: None = None,
+    ) -> Any: ...
+    @overload
+    def ask(
+        self,
+        agent: str,
+        what: Payload | str,
+        data: object = None,
+        *,
+        timeout: Duration = ASK_SECONDS,
+        id: str | None = None,
+        subject: str | None = None,
+        source: str = SOURCE,
+        traceparent: str | None = None,
+        create: ChildSpec | None = None,
+        as_: type[T],
+    ) -> T: ...
+    def ask(
+        self,
+        agent: str,
+        what: Payload | str,
+        data: object = None,
+        *,
+        timeout: Duration = ASK_SECONDS,
+        id: str | None = None,  # noqa: A002  CloudEvents' word
+        subject: str | None = None,
+        source: str = SOURCE,
+        traceparent: str | None = None,
+        create: ChildSpec | None = None,
+        as_: type[T] | None = None,
+    ) -> T | Any:
+        """Send a signal and wait for what a handler gives to ``Reply(value, to=ctx.reply_to)``, now or signals later.
+
+        ``as_``: the value as a model of yours, or any type that pydantic knows; ``BadPayload`` if it does not fit.
+        The same id asked again gives the same reply, and the signal is applied once (as long as ids are remembered).
+
+        Raises what ``send`` raises; ``Dead`` as soon as the signal is a dead letter; ``AskTimeout``, whose ``state``
+        says what became of the signal so far. Both have the ``receipt``, as ``FateUnknown`` has.
+        """
+        seconds = to_seconds(timeout, "timeout", zero=True)
+        out = self._calls.asking(
+            agent, what, data, id=id, subject=subject, source=source, traceparent=traceparent
+        )
+        receipt = self._deliver(out, _accepting(self._calls, out, create))
+        value = self.connection.run(await_reply(self.keys, self._calls.limits, receipt, seconds))
+        return value if as_ is None else read_answer(value, as_, receipt)
 
     def publish(
         self,
@@ -201,10 +263,60 @@ class AsyncClient(client.AsyncClient):
             agent, what, data, id=id, subject=subject, source=source, time=time,
             traceparent=traceparent, causationid=causationid, replyto=replyto,
         )  # fmt: skip
-        if create is None:
-            return await self._deliver(out, self._calls.send(out))
-        made = _creation(out.agent, create, self._calls.limits)
-        return await self._deliver(out, self._calls.create(out, made))
+        return await self._deliver(out, _accepting(self._calls, out, create))
+
+    @overload
+    async def ask(
+        self,
+        agent: str,
+        what: Payload | str,
+        data: object = None,
+        *,
+        timeout: Duration = ASK_SECONDS,
+        id: str | None = None,
+        subject: str | None = None,
+        source: str = SOURCE,
+        traceparent: str | None = None,
+        create: ChildSpec | None = None,
+        as_: None = None,
+    ) -> Any: ...
+    @overload
+    async def ask(
+        self,
+        agent: str,
+        what: Payload | str,
+        data: object = None,
+        *,
+        timeout: Duration = ASK_SECONDS,
+        id: str | None = None,
+        subject: str | None = None,
+        source: str = SOURCE,
+        traceparent: str | None = None,
+        create: ChildSpec | None = None,
+        as_: type[T],
+    ) -> T: ...
+    async def ask(
+        self,
+        agent: str,
+        what: Payload | str,
+        data: object = None,
+        *,
+        timeout: Duration = ASK_SECONDS,
+        id: str | None = None,  # noqa: A002  CloudEvents' word
+        subject: str | None = None,
+        source: str = SOURCE,
+        traceparent: str | None = None,
+        create: ChildSpec | None = None,
+        as_: type[T] | None = None,
+    ) -> T | Any:
+        """As ``Client.ask``. Each wait has a connection of its own: 256 at once, further ones stand in line."""
+        seconds = to_seconds(timeout, "timeout", zero=True)
+        out = self._calls.asking(
+            agent, what, data, id=id, subject=subject, source=source, traceparent=traceparent
+        )
+        receipt = await self._deliver(out, _accepting(self._calls, out, create))
+        value = await self._listeners.run(await_reply(self.keys, self._calls.limits, receipt, seconds))
+        return value if as_ is None else read_answer(value, as_, receipt)
 
     async def publish(
         self,
@@ -282,6 +394,13 @@ class AsyncClient(client.AsyncClient):
     async def delete(self, agent: str, *, force: bool = False) -> Deleted:
         """As ``Client.delete``."""
         return await self.connection.run(delete_agent(self.keys, self._calls.limits, agent, force=force))
+
+
+def _accepting(calls: client.Calls, out: Outgoing, create: ChildSpec | None) -> Call[Receipt]:
+    """The call that accepts the signal, and creates the agent if that is asked for."""
+    return (
+        calls.send(out) if create is None else calls.create(out, _creation(out.agent, create, calls.limits))
+    )
 
 
 def _creation(agent: str, spec: ChildSpec, limits: Limits) -> Creation:

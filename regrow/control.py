@@ -122,7 +122,7 @@ def ask(keys: Keys, op: str, fields: Mapping[str, str], *, timeout: Duration = T
     while left > 0:
         wait = min(left, _SLICE_SECONDS)
         words = ("BLPOP", keys.reply(request_id), f"{wait:.3f}")
-        reply = yield Command(words, _popped, repeatable=False, hint=f"the answer to {op}")
+        reply = yield Command(words, _popped, repeatable=False, hint=f"the answer to {op}", wait=wait)
         if reply is not None:
             return _value(op, json.loads(cast("str", reply)))
         left -= wait

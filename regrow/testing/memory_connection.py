@@ -44,8 +44,7 @@ class MemoryConnection(Connection):
 
     def _receive(self, answers: int, wait: float, interruptible: bool) -> list[Any]:
         del answers, interruptible
-        waits = wait > 0 or b"\r\nBLPOP\r\n" in self._sent
-        if waits and self._idle is not None and self._answers[0] in (None, []):
+        if wait > 0 and self._idle is not None and self._answers[0] in (None, []):
             sent = self._sent
             self._idle()
             self._answers = self._server.execute(sent)

@@ -21,6 +21,7 @@ from regrow_signals.exchange import (
     may_repeat,
     new_reader,
     stream_command,
+    wait_of,
 )
 from regrow_signals.server_url import check_url, mask_url
 
@@ -67,9 +68,9 @@ class AsyncConnection:
         """As ``Connection.call``."""
         return cast("T", _value(await self._exchange((call,))))
 
-    async def command(self, command: Command[T], *, wait: float = 0.0) -> T:
+    async def command(self, command: Command[T]) -> T:
         """As ``Connection.command``."""
-        return cast("T", _value(await self._exchange((command,), wait)))
+        return cast("T", _value(await self._exchange((command,), command.wait)))
 
     async def run(self, op: Op[T]) -> T:
         """As ``Connection.run``."""
@@ -77,7 +78,7 @@ class AsyncConnection:
             step = next(op)
             while True:
                 try:
-                    answer = _value(await self._exchange((step,)))
+                    answer = _value(await self._exchange((step,), wait_of(step)))
                 except RegrowError as error:
                     step = op.throw(error)
                 else:

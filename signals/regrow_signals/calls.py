@@ -36,12 +36,16 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Command(Generic[T]):
-    """One plain command, e.g. ``("XRANGE", key, "-", "+")``; read-only ones are repeatable."""
+    """One plain command, e.g. ``("XRANGE", key, "-", "+")``; read-only ones are repeatable.
+
+    ``wait``: how many seconds the command itself may block in the server.
+    """
 
     words: Sequence[Arg]
     parse: Callable[[Any], T]
     repeatable: bool = True
     hint: str = ""
+    wait: float = 0.0
 
 
 Op = Generator["Call[Any] | Command[Any]", Any, T]

@@ -17,13 +17,15 @@ from regrow_signals.connection import Connection
 from regrow_signals.creation import Creation, create_and_send
 from regrow_signals.durations import Duration, to_seconds
 from regrow_signals.errors import FateUnknown, RegrowError
-from regrow_signals.ids import check_id
+from regrow_signals.ids import check_id, new_id
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
+from regrow_signals.listeners import Listeners
 from regrow_signals.mailbox import BULK, Outgoing, Receipt, Status
+from regrow_signals.reply_places import ClientPlace
 from regrow_signals.signal import SOURCE, Payload, Signal
 
-__all__ = ["AsyncClient", "AsyncSentReceipt", "Client", "Message", "SentReceipt", "StateParser"]
+__all__ = ["AsyncClient", "AsyncSentReceipt", "Calls", "Client", "Message", "SentReceipt", "StateParser"]
 
 S_co = TypeVar("S_co", covariant=True)
 S = TypeVar("S")
@@ -102,7 +104,7 @@ class AsyncSentReceipt(Receipt):
         return self.client
 
 
-class _Calls:
+class Calls:
     """What both clients ask: names, bounds, and the calls made of them."""
 
     def __init__(self, namespace: str, limits: Limits) -> None:
@@ -112,6 +114,20 @@ class _Calls:
     def outgoing(self, agent: str, what: Payload | str, data: object, **attributes: Any) -> Outgoing:
         signal = Signal.of(what, data, limits=self.limits, **attributes)
         return Outgoing(check_id(agent, "agent"), signal)
+
+    def asking(
+        self,
+        agent: str,
+        what: Payload | str,
+        data: object,
+        *,
+        id: str | None,  # noqa: A002
+        **attributes: Any,
+    ) -> Outgoing:
+        """A signal whose reply the client waits for: where it is to go depends on the id, so that is made first."""
+        name = new_id() if id is None else check_id(id, "signal id")
+        place = ClientPlace(check_id(agent, "agent"), name)
+        return self.outgoing(agent, what, data, id=name, replyto=place.text, **attributes)
 
     def send(self, out: Outgoing) -> Call[Receipt]:
         return mailbox.send(self.keys, self.limits, out.agent, out.signal, remember=out.remember)
@@ -161,7 +177,7 @@ class Client:
         timeout: float = 5.0,
         name: str = "regrow-client",
     ) -> None:
-        self._calls = _Calls(namespace, limits)
+        self._calls = Calls(namespace, limits)
         self.connection = Connection.open(url, name=name, timeout=timeout)
 
     @property
@@ -258,8 +274,9 @@ class AsyncClient:
         timeout: float = 5.0,
         name: str = "regrow-client",
     ) -> None:
-        self._calls = _Calls(namespace, limits)
+        self._calls = Calls(namespace, limits)
         self.connection = AsyncConnection.open(url, name=name, timeout=timeout)
+        self._listeners = Listeners(lambda: AsyncConnection.open(url, name=name, timeout=timeout))
 
     @property
     def keys(self) -> Keys:
@@ -273,7 +290,8 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Drop the connection."""
+        """Drop the connections."""
+        await self._listeners.close()
         await self.connection.close()
 
     async def send(

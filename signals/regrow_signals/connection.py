@@ -34,6 +34,7 @@ from regrow_signals.exchange import (
     may_repeat,
     new_reader,
     stream_command,
+    wait_of,
 )
 from regrow_signals.server_url import Address, checked_address, mask_url
 from regrow_signals.socket_link import SocketLink
@@ -121,9 +122,9 @@ class Connection:
         """Run one script. ``FateUnknown``: it was sent and no answer came (after one repeat, if that is harmless)."""
         return cast("T", _value(self._exchange((call,))))
 
-    def command(self, command: Command[T], *, wait: float = 0.0) -> T:
-        """Run one plain command; ``wait`` is how many seconds the command itself may block in the server."""
-        return cast("T", _value(self._exchange((command,), wait)))
+    def command(self, command: Command[T]) -> T:
+        """Run one plain command."""
+        return cast("T", _value(self._exchange((command,), command.wait)))
 
     def run(self, op: Op[T]) -> T:
         """Drive an Op to its end; a typed refusal or store error is raised inside it, at its yield."""
@@ -131,7 +132,7 @@ class Connection:
             step = next(op)
             while True:
                 try:
-                    answer = _value(self._exchange((step,)))
+                    answer = _value(self._exchange((step,), wait_of(step)))
                 except RegrowError as error:
                     step = op.throw(error)
                 else:

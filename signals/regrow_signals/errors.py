@@ -20,6 +20,9 @@ RegrowError
     SupervisorCallRefused         OTP's errors of start_child and its kin
       ChildNotFound  AlreadyStarted  AlreadyPresent  StillRunning  StillRestarting  MaxChildren  StartFailed
       SupervisorNotFound  NotDynamic
+  AskFailed                       no answer to an ask; nothing is undone by it (carries the receipt)
+    AskTimeout                    none in time; `state` says what became of the signal so far
+    Dead                          the signal became a dead letter
   Reject                          raised by a handler: "this signal is wrong"
   Unhandled                       no handler for the type
   ImpureHandler                   a handler changed its input, or returned what is no Step
@@ -31,6 +34,11 @@ RegrowError
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from regrow_signals.mailbox import Receipt
 
 __all__ = [
     "RegrowError",
@@ -67,6 +75,9 @@ __all__ = [
     "StillRestarting",
     "MaxChildren",
     "StartFailed",
+    "AskFailed",
+    "AskTimeout",
+    "Dead",
     "Reject",
     "Unhandled",
     "ImpureHandler",
@@ -215,6 +226,31 @@ class MaxChildren(SupervisorCallRefused):
 
 class StartFailed(SupervisorCallRefused):
     """The child's start failed; the message carries its reason."""
+
+
+class AskFailed(RegrowError):
+    """A signal was accepted as an ask and has no answer. Ask again with ``id=error.receipt.signal_id``."""
+
+    def __init__(self, message: str, receipt: Receipt) -> None:
+        super().__init__(message)
+        self.receipt = receipt
+
+
+class AskTimeout(AskFailed):
+    """No answer in time. ``state`` is the signal's then: pending, applied (and no reply yet), retried, unknown."""
+
+    def __init__(self, message: str, receipt: Receipt, state: str) -> None:
+        super().__init__(message, receipt)
+        self.state = state
+
+
+class Dead(AskFailed):
+    """The signal became a dead letter: ``reason`` is the letter's, ``error`` what exactly was wrong."""
+
+    def __init__(self, message: str, receipt: Receipt, reason: str, error: str = "") -> None:
+        super().__init__(message, receipt)
+        self.reason = reason
+        self.error = error
 
 
 class Reject(RegrowError):

@@ -35,6 +35,7 @@ __all__ = [
     "lost_error",
     "may_repeat",
     "new_reader",
+    "wait_of",
 ]
 
 Item = Call[Any] | Command[Any]
@@ -96,6 +97,11 @@ def exchange(
 def may_repeat(items: Sequence[Item]) -> bool:
     """Is sending all of it again harmless, also if it ran?"""
     return all(item.repeatable for item in items)
+
+
+def wait_of(item: Item) -> float:
+    """How many seconds the item itself may block in the server."""
+    return item.wait if isinstance(item, Command) else 0.0
 
 
 def lost_error(items: Sequence[Item], where: str, reason: str, *, sent: bool) -> StoreError:

@@ -327,7 +327,7 @@ def test_exception_from_a_signal_handler_drops_the_socket(redis_url: str) -> Non
             connection.command(PING)
             signal.setitimer(signal.ITIMER_REAL, 0.1)
             with pytest.raises(Cancelled):
-                connection.command(Command(("BLPOP", "nothing", 2), list), wait=2)
+                connection.command(Command(("BLPOP", "nothing", 2), list, wait=2))
             assert connection.fileno() is None
             assert connection.command(Command(("ECHO", "mine"), str)) == "mine"
     finally:
@@ -466,7 +466,7 @@ def test_cancelled_task_leaves_no_answer_for_the_next(redis_url: str) -> None:
             for _ in range(20):
                 with pytest.raises(TimeoutError):
                     async with asyncio.timeout(0.01):
-                        await connection.command(Command(("BLPOP", "nothing", 1), list), wait=1)
+                        await connection.command(Command(("BLPOP", "nothing", 1), list, wait=1))
                 assert await connection.command(Command(("ECHO", "mine"), str)) == "mine"
 
     asyncio.run(scenario())

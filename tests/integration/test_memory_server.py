@@ -196,6 +196,8 @@ def test_who_would_wait_lets_the_others_go_on() -> None:
     push = Command(("RPUSH", "list", "x"), int, repeatable=False)
     waiting = MemoryConnection(server, idle=lambda: other.command(push))
 
-    popped = waiting.command(Command(("BLPOP", "list", "0.1"), lambda reply: reply, repeatable=False))
+    popped = waiting.command(
+        Command(("BLPOP", "list", "0.1"), lambda reply: reply, repeatable=False, wait=0.1)
+    )
 
     assert popped == ["list", "x"]

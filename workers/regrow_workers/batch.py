@@ -27,6 +27,7 @@ from regrow_signals.errors import BadInput, BadPayload, NotStrictJSON, TooLarge
 from regrow_signals.limits import Limits
 from regrow_signals.strict_json import loads
 from regrow_workers.agent import Agent
+from regrow_workers.asking_appends import death_notice
 from regrow_workers.dead_reasons import condemned_reason, failure_of, is_signal, what_is_wrong
 from regrow_workers.delivery import Addressee, Delivery
 from regrow_workers.directive_appends import NOTHING, Appends, lay_out
@@ -149,11 +150,13 @@ class _Batch:
         """Deal with one entry. False: it does not go into this commit any more."""
         if not is_signal(fields):
             return self._discard(entry, fields, "malformed", what_is_wrong(fields))
+        delivery = Delivery(self.addressee, entry, fields)
         if self.loaded.condemned and entry == self.loaded.trying_entry:
             reason, error = condemned_reason(self.loaded)
             self.last_error = error
-            return self._discard(entry, fields, reason, error)
-        delivery = Delivery(self.addressee, entry, fields)
+            return self._discard(
+                entry, fields, reason, error, death_notice(delivery, reason, error, self.limits)
+            )
         before = self.encoded if checked else None
         outcome = take(
             self.definition, self.state, delivery, limits=self.limits, before=before, mode=self.guard
@@ -228,7 +231,8 @@ class _Batch:
     def _fail(self, outcome: Outcome, failure: tuple[str, str], delivery: Delivery) -> bool:
         """A dead letter; the state is the last encoded one, whatever the handler did to the object."""
         reason, error = failure
-        if not self._bury(delivery.entry, reason, error, delivery.fields, ran=1):
+        notice = death_notice(delivery, reason, error, self.limits)
+        if not self._bury(delivery.entry, reason, error, delivery.fields, ran=1, notice=notice):
             return False
         self.state = self._stored()
         self._note(delivery, NOTHING, reason)
@@ -240,23 +244,38 @@ class _Batch:
                 self.ends = Ends("crash", outcome.reason, error)
         return True
 
-    def _discard(self, entry: str, fields: Mapping[str, str | bytes], reason: str, error: str) -> bool:
+    def _discard(
+        self,
+        entry: str,
+        fields: Mapping[str, str | bytes],
+        reason: str,
+        error: str,
+        notice: Sequence[EmitAppend] = (),
+    ) -> bool:
         """A dead letter without a transition: kept byte for byte, the state not looked at."""
-        if not self._bury(entry, reason, error, fields, ran=0):
+        if not self._bury(entry, reason, error, fields, ran=0, notice=notice):
             return False
         self.cursor = entry
         return True
 
     def _bury(
-        self, entry: str, reason: str, error: str, fields: Mapping[str, str | bytes], *, ran: int
+        self,
+        entry: str,
+        reason: str,
+        error: str,
+        fields: Mapping[str, str | bytes],
+        *,
+        ran: int,
+        notice: Sequence[EmitAppend],
     ) -> bool:
-        size = sum(len(name) + len(value) for name, value in fields.items()) + len(error)
-        if not self._has_room(1, size, len(self.encoded)):
+        size = sum(len(name) + len(value) for name, value in fields.items()) + len(error) * (1 + len(notice))
+        if not self._has_room(1 + len(notice), size, len(self.encoded)):
             return False
         tried = (
             self.loaded.trying_attempts + self.loaded.trying_kills if entry == self.loaded.trying_entry else 0
         )
         self.dead.append(DeadAppend(entry, reason, error, tried + ran, fields))
+        self.emits += notice
         self.size += size
         self.taken += 1
         return True

@@ -10,13 +10,13 @@ from regrow_signals.commits import DirectiveAppend, EffectAppend, EmitAppend
 from regrow_signals.errors import ImpureHandler
 from regrow_signals.limits import Limits
 from regrow_signals.strict_json import dumps
+from regrow_workers.asking import Ask, Forward, Reply
+from regrow_workers.asking_appends import lay_ask, lay_forward, lay_reply
 from regrow_workers.delivery import Delivery
-from regrow_workers.directives import Directive, EffectRun, Emit, SignalDirective, Stop
+from regrow_workers.directives import Directive, EffectRun, Emit, Stop
+from regrow_workers.emit_fields import OVERHEAD, signal_fields
 
 __all__ = ["NOTHING", "OVERHEAD", "Appends", "lay_out", "signal_fields"]
-
-OVERHEAD: Final = 200
-"""Bytes of names, ids and lengths around an append's own content, about."""
 
 
 @dataclass(slots=True)
@@ -56,33 +56,12 @@ def lay_out(directives: Sequence[Directive], delivery: Delivery, limits: Limits)
     return appends
 
 
-def signal_fields(
-    what: SignalDirective, signal_id: str, delivery: Delivery, limits: Limits
-) -> dict[str, str]:
-    """The mailbox entry of a signal that this agent sends because of ``delivery``, without ``at_ms``."""
-    given = delivery.fields
-    fields = {
-        "id": signal_id,
-        "type": what.type,
-        "source": delivery.addressee.agent,
-        "data": what.data_json(limits),
-    }
-    if what.subject is not None:
-        fields["subject"] = what.subject
-    if what.dataschema is not None:
-        fields["dataschema"] = what.dataschema
-    trace = given.get("traceparent")
-    if isinstance(trace, str):
-        fields["traceparent"] = trace
-    fields["causationid"] = delivery.id
-    fields["hops"] = str(_hops(given.get("hops"), limits) + 1)
-    return fields
-
-
 def _emit(
     appends: Appends, emit: Emit, append_id: str, delivery: Delivery, limits: Limits
 ) -> Mapping[str, str]:
     fields = signal_fields(emit, append_id, delivery, limits)
+    if emit.reply_to is not None:
+        fields["replyto"] = emit.reply_to
     appends.emits.append(EmitAppend(emit.to, fields))
     appends.size += len(fields["data"].encode()) + OVERHEAD
     return {"emit": emit.type, "to": emit.to}
@@ -116,20 +95,14 @@ def _stop(
     return {"stop": stop.reason}
 
 
-def _hops(text: str | bytes | None, limits: Limits) -> int:
-    """Hops made so far. What cannot be read counts as the most: a storm must not hide behind junk."""
-    if text is None:
-        return 0
-    if isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 6:
-        return int(text)
-    return limits.max_hops
-
-
 _LAYERS: Final[
     Mapping[type[Directive], Callable[[Appends, Any, str, Delivery, Limits], Mapping[str, str]]]
 ] = {
     Emit: _emit,
     EffectRun: _effect,
     Stop: _stop,
+    Reply: lay_reply,
+    Ask: lay_ask,
+    Forward: lay_forward,
 }
 """How each kind of directive is laid out; its line in the journal comes back."""

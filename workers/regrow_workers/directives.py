@@ -18,7 +18,7 @@ from regrow_workers.validation import one_line
 __all__ = ["Directive", "EffectRun", "Emit", "SignalDirective", "Stop"]
 
 _REASON_LENGTH: Final = 200
-_SUBJECT: Final = 1024
+_ATTRIBUTE: Final = 1024
 _LIMITS: Final = Limits()
 
 
@@ -53,14 +53,15 @@ class SignalDirective(Directive):
             )
         if data is not None and not isinstance(what, _Value):
             raise BadInput(f"{name}: give a payload, or a type name and data, not both")
-        if subject is not None and not (
-            isinstance(cast("object", subject), str) and 0 < len(subject) <= _SUBJECT
-        ):
-            raise BadInput(f"{name}: subject must be text of 1 to {_SUBJECT} characters")
         self.type: Final = kind
-        self.subject: Final = subject
+        self.subject: Final = subject if subject is None else self._attribute("subject", subject)
         self.dataschema: Final = dataschema
         self._what: Final[Payload | Signal | _Value] = what
+
+    def _attribute(self, name: str, text: object) -> str:
+        if not (isinstance(text, str) and 0 < len(text) <= _ATTRIBUTE):
+            raise BadInput(f"{type(self).__name__}: {name} must be text of 1 to {_ATTRIBUTE} characters")
+        return text
 
     @property
     def data(self) -> Any:
@@ -111,35 +112,58 @@ class Emit(SignalDirective):
 
     ``Emit(InvoiceDue(subject="x"), to="billing")``, ``Emit("invoice.due", {"subject": "x"}, to="billing")``, or a
     whole ``Signal``, whose type, data, subject and schema are taken; its id, source and time are the sender's.
+    ``reply_to``: where a ``Reply`` of the other agent goes; ``ctx.reply_to`` leaves the answer to it.
     """
 
-    __slots__ = ("to",)
+    __slots__ = ("reply_to", "to")
 
     @overload
     def __init__(
-        self, what: Payload | Signal, /, *, to: str | None = None, subject: str | None = None
+        self,
+        what: Payload | Signal,
+        /,
+        *,
+        to: str | None = None,
+        subject: str | None = None,
+        reply_to: str | None = None,
     ) -> None: ...
     @overload
     def __init__(
-        self, what: str, data: object = None, /, *, to: str | None = None, subject: str | None = None
+        self,
+        what: str,
+        data: object = None,
+        /,
+        *,
+        to: str | None = None,
+        subject: str | None = None,
+        reply_to: str | None = None,
     ) -> None: ...
     def __init__(
-        self, what: object, data: object = None, /, *, to: str | None = None, subject: str | None = None
+        self,
+        what: object,
+        data: object = None,
+        /,
+        *,
+        to: str | None = None,
+        subject: str | None = None,
+        reply_to: str | None = None,
     ) -> None:
         if to is None:
             raise BadInput(
                 "Emit: give to=, the id of an agent; subscriptions, which it could do without, come later"
             )
-        self.to: Final = check_id(to, "Emit: to")
+        self.to: Final = check_id(to, f"{type(self).__name__}: to")
         super().__init__(what, data, subject)
+        self.reply_to: Final = reply_to if reply_to is None else self._attribute("reply_to", reply_to)
 
     @property
     def asked(self) -> tuple[object, ...]:
-        return *super().asked, self.to
+        return *super().asked, self.to, self.reply_to
 
     def __repr__(self) -> str:
-        extra = f", subject={self.subject!r}" if self.subject is not None else ""
-        return f"Emit({self.shown}, to={self.to!r}{extra})"
+        given = (("subject", self.subject), ("reply_to", self.reply_to))
+        extra = "".join(f", {name}={text!r}" for name, text in given if text is not None)
+        return f"{type(self).__name__}({self.shown}, to={self.to!r}{extra})"
 
 
 @dataclass(frozen=True, slots=True)

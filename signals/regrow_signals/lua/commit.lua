@@ -51,8 +51,10 @@
 -- INCLUDE count
 -- INCLUDE entry_ids
 -- INCLUDE mailboxes
+-- INCLUDE replies
 -- INCLUDE dead_letters
 -- INCLUDE directives
+-- INCLUDE reply_directive
 local agent = KEYS[1]
 local mailbox = KEYS[2]
 local outbox = KEYS[3]

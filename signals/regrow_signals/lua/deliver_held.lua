@@ -20,6 +20,7 @@
 -- INCLUDE count
 -- INCLUDE entry_ids
 -- INCLUDE mailboxes
+-- INCLUDE replies
 -- INCLUDE dead_letters
 -- INCLUDE unblock
 local agent = KEYS[1]

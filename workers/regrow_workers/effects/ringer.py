@@ -101,7 +101,7 @@ class Ringer(threading.Thread):
         return LONGEST_WAIT if next_due is None else min(max(0.0, (next_due - now) / 1000), LONGEST_WAIT)
 
     def _wait_for_bell(self, connection: Connection, seconds: float) -> None:
-        connection.command(Command(("BLPOP", self._keys.bell, f"{seconds:.3f}"), bool), wait=seconds)
+        connection.command(Command(("BLPOP", self._keys.bell, f"{seconds:.3f}"), bool, wait=seconds))
 
 
 def room_for_bells(waiting: int, most: int) -> int:
