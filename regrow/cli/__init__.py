@@ -1,7 +1,7 @@
 """The ``regrow`` command: one small file for each group of commands, all thin over the public API.
 
 Exit codes: 0 done; 1 refused, or the answer is no; 2 the command line or the input is wrong; 3 Redis cannot be asked;
-78 the application cannot be loaded.
+4 the signal is a dead letter; 5 no answer in time; 78 the application cannot be loaded.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from collections.abc import Sequence
 import click
 
 from regrow.cli.group import cli
+from regrow.cli.output import DEAD, NOT_IN_TIME
 from regrow_signals.errors import (
     ApplicationError,
+    AskTimeout,
     BadInput,
+    Dead,
     DeadLettersFull,
     NoSuchAgent,
     RegrowError,
@@ -54,6 +57,10 @@ def advice_on(error: RegrowError) -> str:
         return "; `regrow tree` shows those there are"
     if isinstance(error, StoreUnavailable) and "cannot be reached" in str(error):
         return "; start it, or correct REDIS_URL"
+    if isinstance(error, AskTimeout):
+        return f"; ask on with --id {error.receipt.signal_id}"
+    if isinstance(error, Dead):
+        return f"; `regrow dead list {error.receipt.agent}`"
     if isinstance(error, DeadLettersFull):
         return " (`regrow dead`)"
     return ""
@@ -65,4 +72,8 @@ def exit_code_of(error: RegrowError) -> int:
         return 78
     if isinstance(error, BadInput):
         return 2
+    if isinstance(error, Dead):
+        return DEAD
+    if isinstance(error, AskTimeout):
+        return NOT_IN_TIME
     return 3 if isinstance(error, StoreError) else 1

@@ -26,6 +26,7 @@ HOMES = {
     "subscribe": "publish",
     "unsubscribe": "publish",
     "subscriptions": "publish",
+    "ask": "talk",
     "state": "look",
     "tree": "look",
     "events": "look",

@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
-__all__ = ["json_option", "print_json", "table", "ago", "stamp", "parse_json"]
+__all__ = ["DEAD", "NOT_IN_TIME", "json_option", "print_json", "table", "ago", "stamp", "parse_json"]
+
+DEAD: Final = 4
+"""Exit code: the signal became a dead letter."""
+
+NOT_IN_TIME: Final = 5
+"""Exit code: what was waited for did not come in time."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

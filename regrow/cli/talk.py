@@ -1,18 +1,20 @@
-"""``regrow send``: one signal to one agent."""
+"""``regrow send`` and ``regrow ask``: one signal to one agent."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
-from regrow.cli.output import json_option, print_json
+from regrow.cli.output import DEAD, NOT_IN_TIME, json_option, print_json
 from regrow.cli.session import Session
 from regrow_signals import strict_json
+from regrow_signals.asks import ASK_SECONDS
 from regrow_signals.client import SentReceipt
 from regrow_signals.mailbox import Status
 
-__all__ = ["send_command"]
+__all__ = ["ask_command", "send_command"]
 
 
 @click.command("send")
@@ -43,12 +45,9 @@ def send_command(  # noqa: PLR0917  click passes them by name
 ) -> int:
     """Send a signal TYPE with DATA (JSON; `-` reads it from stdin) to AGENT.
 
-    Exit code 0: accepted (with --wait: applied); 1: refused, or dead within the time, or still pending.
+    Exit code 0: accepted (with --wait: applied); 1: refused; 4: it is a dead letter; 5: it still waits.
     """
-    text = sys.stdin.read() if data == "-" else data
-    value = strict_json.loads(
-        text, max_bytes=session.settings.max_signal, max_depth=session.settings.max_json_depth
-    )
+    value = _value(session, data)
     receipt = session.client.send(agent, type_name, value, id=signal_id, subject=subject)
     status = receipt.wait(wait) if wait > 0 else None
     if as_json:
@@ -59,7 +58,52 @@ def send_command(  # noqa: PLR0917  click passes them by name
         click.echo(line if status is None else f"{line}: {_shown(status)}")
         if status is not None and status.state == "dead":
             click.echo(f"why: regrow dead list {agent}", err=True)
-    return 0 if status is None or status.state == "applied" else 1
+    return 0 if status is None else _CODES.get(status.state, 1)
+
+
+@click.command("ask")
+@click.argument("agent")
+@click.argument("type_name", metavar="TYPE")
+@click.argument("data", default="{}")
+@click.option(
+    "--id", "signal_id", default=None, help="The signal's id: asking the same one again gives the same reply."
+)
+@click.option("--subject", default=None, help="CloudEvents' subject.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, 86_400),
+    default=ASK_SECONDS,
+    show_default=True,
+    help="Seconds to wait for the reply.",
+)
+@click.pass_obj
+def ask_command(  # noqa: PLR0917  click passes them by name
+    session: Session,
+    agent: str,
+    type_name: str,
+    data: str,
+    signal_id: str | None,
+    subject: str | None,
+    timeout: float,
+) -> None:
+    """Send a signal TYPE with DATA (JSON; `-` reads it from stdin) to AGENT, and print its reply, JSON.
+
+    Exit code 0: the reply is on stdout; 1: refused; 4: the signal is a dead letter; 5: no reply in time (asking the
+    same --id again goes on waiting).
+    """
+    value = _value(session, data)
+    print_json(session.client.ask(agent, type_name, value, timeout=timeout, id=signal_id, subject=subject))
+
+
+#: state of a signal that was waited for -> exit code
+_CODES = {"applied": 0, "dead": DEAD, "pending": NOT_IN_TIME}
+
+
+def _value(session: Session, data: str) -> Any:
+    text = sys.stdin.read() if data == "-" else data
+    return strict_json.loads(
+        text, max_bytes=session.settings.max_signal, max_depth=session.settings.max_json_depth
+    )
 
 
 def _shown(status: Status) -> str:

@@ -34,6 +34,7 @@ COUNTERS = (
     Metric("emits_held_total", "counter", "Emits held because their target was full.", ("type",)),
     Metric("published_total", "counter", "Signals published, by the type of agent, or `client`.", ("type",)),
     Metric("published_unrouted_total", "counter", "Those of them that reached nobody.", ("type",)),
+    Metric("replies_total", "counter", "Replies to clients that asked, by outcome.", ("type", "outcome")),
     Metric("effects_total", "counter", "Effects by outcome.", ("name", "outcome")),
     Metric("exits_total", "counter", "Ends of agent processes by reason.", ("reason",)),
     Metric("restarts_total", "counter", "Restarts by supervisor and reason.", ("supervisor", "reason")),

@@ -57,7 +57,7 @@ KEY_TABLE: Final[tuple[KeyKind, ...]] = (
     KeyKind("leader", "string", "lease", "the lease", "who leads"),
     KeyKind("held", "zset", "commit, relay", "none", "agents with held emits"),
     KeyKind("claims:", "set", "claim_effect, settle", "none", "effects in the hands of a node"),
-    KeyKind("reply:", "list", "decision, commit", "minutes", "answers to a request"),
+    KeyKind("reply:", "list", "decision, commit, relay", "minutes", "answers to a request or an ask"),
     KeyKind("counters", "hash", "every step", "none", "what metrics are made of"),
     KeyKind("events", "stream", "every life event", "none, capped", "starts, exits, restarts, escalations"),
     KeyKind("effect:", "hash", "commit, claim_effect, settle", "none", "a committed effect not yet settled"),

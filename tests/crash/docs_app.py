@@ -12,6 +12,7 @@ from regrow import (
     EffectContext,
     Emit,
     Reject,
+    Reply,
     Signal,
     State,
     Step,
@@ -40,6 +41,10 @@ class Front(Agent[Seen], name="front"):
     @handles("note")
     def note(self, seen: Seen, signal: Signal) -> Step[Seen]:
         return seen.evolve(count=seen.count + 1)
+
+    @handles("ask")
+    def answer(self, seen: Seen, signal: Signal, ctx: Context) -> Step[Seen]:
+        return Reply(seen.count, to=ctx.reply_to)
 
     @handles("order")
     def order(self, seen: Seen, signal: Signal) -> Step[Seen]:

@@ -29,7 +29,7 @@ KEYS, SCHEMAS = read_document(DOCUMENT.read_text())
 #: Documented fields that this scenario need not bring about; each is "only when ...".
 ELSEWHERE = {
     "{ns}:mailbox:<agent>": {"datacontenttype", "dataschema"},
-    "{ns}:outbox:<agent> with kind=emit": {"dataschema", "traceparent"},
+    "{ns}:outbox:<agent> with kind=emit": {"dataschema", "traceparent", "replyto"},
     "{ns}:dead:<agent>": {"time", "datacontenttype", "dataschema", "replyto"},
     "{ns}:fate:<agent>": {".forgot"},
     "{ns}:exits with kind=request": {"absent", "force", "reason"},
@@ -122,6 +122,7 @@ class Scenario:
             traceparent=trace, causationid="c", replyto="r",
         )  # fmt: skip
         assert receipt.wait(10).state == "applied"
+        assert self.client.ask("front", "ask", timeout=10) == 1
         first = self.raw.hget(self.keys.seen("front"), ".since")
         wait_until(lambda: self.is_later_generation(first), "a second generation of signal ids begins")
 

@@ -22,7 +22,7 @@ from regrow.up import Stack
 from tests.conftest import wait_until
 
 APPLICATION = """
-from regrow import Agent, Payload, Reject, State, Step, Supervisor, handles
+from regrow import Agent, Context, Payload, Reject, Reply, Signal, State, Step, Supervisor, handles
 
 class Add(Payload, type="add"):
     by: int
@@ -36,6 +36,14 @@ class Counter(Agent[Count], name="counter"):
         if add.by < 0:
             raise Reject("only upwards")
         return state.evolve(total=state.total + add.by)
+
+    @handles("total")
+    def tell(self, state: Count, signal: Signal, ctx: Context) -> Step[Count]:
+        return Reply({"total": state.total, "times": signal.value["times"]}, to=ctx.reply_to)
+
+    @handles("silence")
+    def say_nothing(self, state: Count, signal: Signal) -> Step[Count]:
+        return None
 
 tree = Supervisor("shop", [Counter.child("a"), Counter.child("b")])
 """
@@ -111,9 +119,29 @@ def test_data_may_come_from_stdin_and_a_repeated_id_changes_nothing(run: Run) ->
     assert (other.returncode, other.stderr.count("\n")) == (1, 1)
 
 
+def test_an_agent_is_asked_and_its_reply_is_on_stdout(run: Run) -> None:
+    total = document(run("state", "a", "--json"))["state"]["total"]
+
+    assert document(run("ask", "a", "total", '{"times": 3}')) == {"total": total, "times": 3}
+    assert document(run("ask", "a", "total", "-", stdin='{"times": 4}')) == {"total": total, "times": 4}
+
+
+def test_what_came_instead_of_a_reply_is_told_by_the_exit_code(run: Run) -> None:
+    unknown = run("ask", "a", "add", '{"by": -1}', "--id", "no-1")
+    silent = run("ask", "a", "silence", "--timeout", "0.1", "--id", "si-1")
+    nobody = run("ask", "nobody", "total", "{}")
+
+    assert (unknown.returncode, unknown.stdout) == (4, "")
+    assert "rejected: only upwards" in unknown.stderr and "regrow dead list a" in unknown.stderr
+    assert (silent.returncode, silent.stdout) == (5, "")
+    assert "no handler has replied" in silent.stderr and "--id si-1" in silent.stderr
+    assert nobody.returncode == 1
+    assert "dropped" in run("dead", "drop", "a", "--all").stdout
+
+
 def test_rejected_signal_is_a_dead_letter_that_can_be_listed_retried_and_dropped(run: Run) -> None:
     sent = run("send", "b", "add", '{"by": -1}', "--wait", "10")
-    assert (sent.returncode, "dead (rejected)" in sent.stdout) == (1, True)
+    assert (sent.returncode, "dead (rejected)" in sent.stdout) == (4, True)
 
     [letter] = document(run("dead", "list", "b", "--json"))
     assert "only upwards" in letter["error"]

@@ -66,7 +66,7 @@ class Shop(Agent[Desk], name="shop"):
 
     @handles("answer.all")
     def answer_all(self, desk: Desk, signal: Signal) -> Step[Desk]:
-        return desk.evolve(waiting=()), *(Reply(signal.value, to=place) for place in desk.waiting)
+        return desk.evolve(waiting=()), [Reply(signal.value, to=place) for place in desk.waiting]
 
     @handles("twice")
     def twice(self, desk: Desk, signal: Signal, ctx: Context) -> Step[Desk]:

@@ -31,7 +31,7 @@ class Replied(Payload, type=AGENT_REPLY):
     model_config = _CONFIG
 
     tag: str
-    value: Any = None
+    value: Any
 
 
 class Unreplied(Payload, type=AGENT_REPLY + FAILED):
