@@ -93,7 +93,9 @@ def test_the_reply_is_kept_as_long_as_the_id_is_remembered(client: Client, raw: 
 
     assert raw.lrange(place("t-1"), 0, -1) == ['{"ok":1}']
     seen = raw.pexpiretime("{regrow}:seen:a")
-    assert abs(raw.pexpiretime(place("t-1")) - seen) < 100  # milliseconds: Redis reads its clock for each of them
+    assert (
+        abs(raw.pexpiretime(place("t-1")) - seen) < 100
+    )  # milliseconds: Redis reads its clock for each of them
     client.ask("a", "next", id="t-1")
     assert abs(raw.pexpiretime(place("t-1")) - seen) < 100
 
