@@ -99,7 +99,8 @@ def claim(keys: Keys, limits: Limits, owner: Owner, *, pid: int) -> Call[Loaded]
     """Become the owner. Raises ``Fenced`` unless the incarnation is the ordered one, not ended, and free.
 
     The charge of the last end goes to the signal that was tried; after an end without release the mailbox's last id
-    bounds the careful time. The watchdog hears of the start in the same step.
+    bounds the careful time, and the signal that will be tried first is noted already. The watchdog hears of the start
+    in the same step.
     """
     names = (
         keys.agent(owner.agent),

@@ -198,8 +198,9 @@ def careful_step(world: World, index: int, entry: int) -> Step:
         plan = Plan(process.version, process.cursor, process.version, entry, process.applied, (entry,))
         sending = process._replace(phase=Phase.COMMITTING, plan=plan)
         return Step("process condemns", with_process(world, sending, index))
-    attempts = process.attempts if entry == process.trying else 0
-    noting = process._replace(phase=Phase.TRYING, trying=entry, attempts=attempts)
+    if entry == process.trying:
+        return Step("process takes one", with_process(world, process._replace(phase=Phase.HANDLING), index))
+    noting = process._replace(phase=Phase.TRYING, trying=entry, attempts=0)
     return Step("process takes one", with_process(world, noting, index))
 
 

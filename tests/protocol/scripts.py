@@ -78,6 +78,10 @@ def claim(scenario: Scenario, world: World, call: Call) -> Reply:
     claimed = record._replace(
         owner=call.token, careful_until=careful, clean=False, attempts=record.attempts + charge, charge=kept
     )
+    first = next((entry for entry in record.mailbox if entry > record.cursor), 0)
+    blocked = len(record.held) > scenario.max_outbox
+    if record.trying <= record.cursor and record.cursor < first <= careful and not blocked:
+        claimed = claimed._replace(trying=first, attempts=0)
     return put(world, call.agent, claimed), "claimed"
 
 

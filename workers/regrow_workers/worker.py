@@ -84,6 +84,9 @@ class Worker:
 
         self._generation = 0
         self._base: Loaded | None = None
+        self._marked = ""
+        """The entry that Redis has as the one being tried."""
+
         self._worked = True
 
     def run(self, slot: Slot, stop: StopRequest) -> WorkerExit:
@@ -192,11 +195,12 @@ class Worker:
         """Careful, after an end that was not clean: note in Redis which signal is tried, before it is."""
         loaded = self._loaded
         tried = entry == loaded.trying_entry
-        if tried and loaded.condemned:
+        if entry == self._marked or (tried and loaded.condemned):
             return
         attempts, kills = (loaded.trying_attempts, loaded.trying_kills) if tried else (0, 0)
         self._slot.note(Phase.STORING)
         self._ask(agents.mark_trying(self._keys, self._owner, entry, attempts, kills))
+        self._marked = entry
 
     def _begin_and_fail(self, entry: str) -> None:
         self._slot.begin(entry)
@@ -226,11 +230,12 @@ class Worker:
         read = stream_command(self._mailbox, "0-0", 2 * self._settings.read_count, None)
         loaded, entries = self._exchange([claim, read])
         self._generation = self._connection.generation
-        self._base = loaded
+        self._base, self._marked = loaded, loaded.trying_entry
         return [entry for entry in entries if newer(entry[0], loaded.cursor)]
 
     def _reload(self) -> None:
         self._base = self._ask(agents.reload(self._keys, self._owner, self._limits))
+        self._marked = self._base.trying_entry
         self._generation = self._connection.generation
 
     def _read(self) -> Entries:
