@@ -122,6 +122,11 @@ class Settings(BaseSettings):
         description="Most private memory of an agent's worker; a type or a child spec may say another.",
     )
     max_workers: Count = Field(_NODE.max_workers, description="Most worker processes of a node.")
+    spares: int = Field(
+        _NODE.spares,
+        ge=0,
+        description="Processes that a node keeps ready for the next start, beside its workers; 0: none.",
+    )
     labels: Labels = Field(
         default_factory=lambda: dict(_NODE.labels), description="Labels of this node, e.g. zone=a,disk=ssd."
     )
@@ -234,6 +239,7 @@ class Settings(BaseSettings):
             guard=self.guard,
             max_memory=self.max_memory,
             max_workers=self.max_workers,
+            spares=self.spares,
             labels=dict(self.labels),
             log_format=self.log_format,
             log_level=self.log_level,

@@ -18,12 +18,13 @@ def bench_command() -> None:
 
 @bench_command.command("recovery")
 @click.option("--kills", default=200, show_default=True, type=click.IntRange(1, 10_000))
+@click.option("--spares", default=1, show_default=True, type=click.IntRange(0, 100))
 @json_option
-def recovery(kills: int, as_json: bool) -> None:
+def recovery(kills: int, spares: int, as_json: bool) -> None:
     """A worker is killed: how long until its agent's next signal is committed?"""
     from regrow.bench.recovery import measure_recovery  # starts a system; not needed by other commands
 
-    _show(measure_recovery(kills), as_json)
+    _show(measure_recovery(kills, spares), as_json)
 
 
 @bench_command.command("throughput")

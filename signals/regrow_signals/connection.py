@@ -189,6 +189,11 @@ class Connection:
         """The socket's descriptor; None while not connected."""
         return self._socket.fileno() if self._socket is not None else None
 
+    def rename(self, name: str) -> None:
+        """Be ``name`` in the server's list of clients; told with whatever is sent next."""
+        self._name = name
+        self._prelude = [("CLIENT", "SETNAME", name)]
+
     def close(self) -> None:
         """Drop the socket. The connection may be used again and then connects anew."""
         link, self._link, self._socket = self._link, None, None

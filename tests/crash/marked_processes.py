@@ -7,6 +7,8 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.crash.processes import is_spare
+
 __all__ = ["MARK", "Marked", "end_all", "marked", "workers_of_nodes"]
 
 MARK = "REGROW_TEST_RUN"
@@ -41,11 +43,11 @@ def marked(mark: str) -> dict[int, Marked]:
 
 
 def workers_of_nodes(processes: dict[int, Marked]) -> set[int]:
-    """The workers among them: what a worker node's spawner forked (a fork has its spawner's command line)."""
+    """The workers among them, without spares: what a node's spawner forked (a fork has its spawner's command line)."""
     found: set[int] = set()
     for each in processes.values():
         spawner = processes.get(each.parent)
-        if spawner is None or "regrow_workers.spawner" not in spawner.command:
+        if spawner is None or "regrow_workers.spawner" not in spawner.command or is_spare(each.pid):
             continue
         node = processes.get(spawner.parent)
         # The spawner of a killed node is an orphan for a moment; its workers count as long as they live.

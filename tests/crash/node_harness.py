@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_signals.signal import Payload, Signal
 from tests.conftest import wait_until
-from tests.crash.processes import alive, children, descendants
+from tests.crash.processes import alive, children, descendants, is_spare
 from tests.crash.recorder_app import Number
 
 LEADER = "the test"
@@ -46,7 +47,13 @@ def numbers(first: int, last: int) -> list[Number]:
 class NodeUnderTest:
     """One ``run_node`` in a process; its log is kept for the failing test's message."""
 
-    def __init__(self, url: str, application: str = "tests.crash.recorder_app:tree", **settings: Any) -> None:
+    def __init__(
+        self,
+        url: str,
+        application: str = "tests.crash.recorder_app:tree",
+        environment: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
         told = {"url": url, "application": application, "settings": {"log_level": "DEBUG", **settings}}
         self.log = Path(tempfile.mkdtemp(prefix="regrow-node-")) / "log"
         with self.log.open("wb") as log:
@@ -54,6 +61,7 @@ class NodeUnderTest:
                 [sys.executable, "-c", NODE_MAIN, json.dumps(told)],
                 env={
                     **os.environ,
+                    **(environment or {}),
                     "PYTHONPATH": os.pathsep.join(str(ROOT / each) for each in ("signals", "workers", ".")),
                 },
                 stderr=log,
@@ -81,6 +89,19 @@ class NodeUnderTest:
     def spawner(self) -> int:
         (pid,) = children(self.process.pid)
         return pid
+
+    def spares(self) -> list[int]:
+        return [pid for pid in children(self.spawner()) if is_spare(pid)]
+
+    def wait_spare(self) -> int:
+        """Until a spare is ready; its pid."""
+
+        def ready() -> list[int]:
+            said = self.said()
+            return [pid for pid in self.spares() if re.search(rf"spare_ready .*pid={pid}\b", said)]
+
+        wait_until(ready, "a spare is ready")
+        return ready()[0]
 
 
 StartNode = Callable[..., NodeUnderTest]

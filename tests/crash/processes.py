@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ["alive", "children", "cpu_ticks", "descendants", "private_bytes", "state"]
+from regrow_workers.spare_process import SPARE
+
+__all__ = ["alive", "children", "cpu_ticks", "descendants", "is_spare", "private_bytes", "state"]
 
 
 def state(pid: int) -> str:
@@ -19,6 +21,14 @@ def state(pid: int) -> str:
 def alive(pid: int) -> bool:
     """Running or stopped, not gone and not a zombie."""
     return state(pid) not in ("", "Z", "X")
+
+
+def is_spare(pid: int) -> bool:
+    """A process that a spawner keeps ready, and that has no agent."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip() == SPARE
+    except OSError:
+        return False
 
 
 def cpu_ticks(pid: int) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from regrow import Supervisor
 from tests.conftest import wait_until
-from tests.crash.processes import alive
+from tests.crash.processes import alive, children, is_spare
 from tests.crash.supervision_app import player
 from tests.crash.supervision_harness import LONG, Service, SupervisedSystem, Watched, kill_agent
 
@@ -130,10 +130,9 @@ class Storm:
         self.frozen.clear()
 
     def _workers(self) -> list[int]:
-        from tests.crash.processes import children  # only here
-
         (node,) = [service for service in self.system.services if "worker" in service.log.name]
-        return [pid for spawner in children(node.process.pid) for pid in children(spawner) if alive(pid)]
+        forked = [pid for spawner in children(node.process.pid) for pid in children(spawner)]
+        return [pid for pid in forked if alive(pid) and not is_spare(pid)]
 
     def _calm(self) -> bool:
         return (

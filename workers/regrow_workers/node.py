@@ -17,6 +17,7 @@ import os
 import selectors
 import signal
 import socket
+import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -41,7 +42,7 @@ from regrow_workers.settings import NodeSettings
 from regrow_workers.spawner import UNLOADABLE
 from regrow_workers.spawner_link import LinkClosed, Message
 from regrow_workers.spawner_process import SpawnerProcess
-from regrow_workers.worker_process import WorkerConfig
+from regrow_workers.worker_config import WorkerConfig
 
 __all__ = ["Node", "NodeExit", "run_node"]
 
@@ -52,6 +53,7 @@ LATE = 0.5
 REPORTING_TIME = 0.7
 SPAWNER_PAUSES = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 FIRST_SPAWNER_TRIES = 3
+SWITCH_INTERVAL = 0.0001
 
 
 class NodeExit:
@@ -76,6 +78,8 @@ def run_node(
     """Run a node until it is told to end; returns the process's exit code. Main thread only."""
     if settings.die_with_parent:
         die_with_parent()
+    # A thread that has something to tell waits for the interpreter lock at most so long, not five milliseconds.
+    sys.setswitchinterval(SWITCH_INTERVAL)
     node = Node(
         settings, url=url, namespace=namespace, application=application, limits=limits, version=version
     )

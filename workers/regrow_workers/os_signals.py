@@ -11,9 +11,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["SignalInbox", "die_with_parent", "process_state", "reset_for_child", "signal_name"]
+__all__ = [
+    "SignalInbox",
+    "die_with_parent",
+    "name_process",
+    "process_state",
+    "reset_for_child",
+    "signal_name",
+]
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
@@ -29,6 +37,12 @@ def die_with_parent(parent: int | None = None, sig: int = signal.SIGKILL) -> Non
         raise OSError(code, f"prctl(PR_SET_PDEATHSIG): {os.strerror(code)}")
     if parent is not None and os.getppid() != parent:
         os.kill(os.getpid(), sig)
+
+
+def name_process(name: str) -> None:
+    """What ``ps -o comm`` and ``top`` show of this process: at most 15 bytes. Linux only."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
 
 
 def signal_name(number: int) -> str:

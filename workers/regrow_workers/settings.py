@@ -38,6 +38,8 @@ class NodeSettings:
     max_memory: int = 512 << 20
     """Most private memory of an agent's worker, bytes; a child's and a type's own come first."""
     max_workers: int = 4096
+    spares: int = 1
+    """Processes kept ready for an agent, beside those that have one."""
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     log_format: Literal["text", "json"] = "text"
     log_level: str = "INFO"
@@ -60,6 +62,8 @@ class NodeSettings:
             )
         if self.read_count < 1 or self.max_workers < 1:
             raise BadSetting("read_count and max_workers must be at least 1")
+        if not 0 <= self.spares <= self.max_workers:
+            raise BadSetting(f"spares must be from 0 to max_workers ({self.max_workers}), not {self.spares}")
         unknown = sorted(set(self.fail_points) - set(FAIL_STEPS))
         if unknown:
             raise BadSetting(f"fail_points: no step {unknown[0]!r}; there are {', '.join(FAIL_STEPS)}")

@@ -20,7 +20,7 @@ import time
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["Phase", "Reading", "Slot", "SlotTable", "TEXT_BYTES"]
+__all__ = ["SLOT_BYTES", "TEXT_BYTES", "Phase", "Reading", "Slot", "SlotTable"]
 
 SLOT_BYTES = 1024
 _BEATS = struct.Struct("=Q")
@@ -63,7 +63,7 @@ class Reading:
 class Slot:
     """One worker's slot."""
 
-    def __init__(self, memory: mmap.mmap, index: int) -> None:
+    def __init__(self, memory: mmap.mmap | bytearray, index: int) -> None:
         self._memory = memory
         self._at = index * SLOT_BYTES
         self._beats = 0

@@ -15,31 +15,29 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import os
 import resource
 import select
 import signal
 import socket
-import threading
+import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 from regrow_signals.errors import RegrowError
-from regrow_workers import log
+from regrow_workers import fresh_process, log
 from regrow_workers.application import Application, load
 from regrow_workers.os_signals import die_with_parent
+from regrow_workers.spare_process import READY, run_spare
+from regrow_workers.spares import Spares
 from regrow_workers.spawner_link import LinkClosed, Message, SpawnerLink
+from regrow_workers.thread_names import threads_running
 from regrow_workers.worker import Worker
-from regrow_workers.worker_process import (
-    WorkerConfig,
-    exec_worker,
-    new_worker,
-    preload,
-    run_forked,
-)
+from regrow_workers.worker_config import WorkerConfig
+from regrow_workers.worker_process import new_worker, preload, run_forked
 
-__all__ = ["UNLOADABLE", "Spawner", "main", "threads_running"]
+__all__ = ["UNLOADABLE", "Spawner", "main"]
 
 UNLOADABLE = 78
 """Exit code when the application cannot be loaded; nobody starts such a spawner again."""
@@ -48,15 +46,20 @@ IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """A terminal's Ctrl-C reaches the whole process group: what is to be done about it is the node's business."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Child:
     key: str
+    """Of the life that it has; empty while it is a spare."""
     pid: int
     pidfd: int
+    link: SpawnerLink | None = None
+    """To one that is a spare, until it has said that it took an agent."""
+    given: Message | None = None
+    """What a spare was given and has not taken yet."""
 
 
 class Spawner:
-    """The loop: one thread, ``poll`` over the link and the pidfds of all children."""
+    """The loop: one thread, ``poll`` over the link and the pidfds of all children, and the links of its spares."""
 
     def __init__(
         self, link: SpawnerLink, slots_fd: int, config: WorkerConfig, application: Application
@@ -67,27 +70,36 @@ class Spawner:
         self._application = application
         self._pid = os.getpid()
         self._children: dict[str, _Child] = {}
-        self._by_pidfd: dict[int, _Child] = {}
+        self._by_fd: dict[int, _Child] = {}
+        self._spares: Spares[_Child] = Spares(
+            config.settings.spares if config.kind == "worker" else 0, config.settings.start_timeout
+        )
         self._poll = select.poll()
         self._poll.register(link.fileno(), select.POLLIN)
         self.fresh = False
 
     def run(self) -> int:
+        self._spares.note_start(time.monotonic())
         while True:
             self._poll.modify(self._link.fileno(), self._link_events())
+            wait = self._spares.wait(time.monotonic())
             try:
-                for fd, _ in self._poll.poll():
+                for fd, _ in self._poll.poll(None if wait is None else math.ceil(wait * 1000)):
                     self._on_ready(fd)
             except LinkClosed:
                 return self._end_all()
+            if wait is not None:
+                self._tend_spares(time.monotonic())
 
     def _link_events(self) -> int:
         return select.POLLIN | (select.POLLOUT if self._link.wants_to_write else 0)
 
     def _on_ready(self, fd: int) -> None:
-        child = self._by_pidfd.get(fd)
-        if child is not None:
+        child = self._by_fd.get(fd)
+        if child is not None and fd == child.pidfd:
             self._reap(child)
+        elif child is not None:
+            self._hear_spare(child)
         elif fd == self._link.fileno():
             self._link.flush()
             for message in self._link.receive():
@@ -105,27 +117,28 @@ class Spawner:
                 log.event(_LOG, "unknown_message", level=logging.WARNING, message=unknown)
 
     def _start(self, message: Message) -> None:
+        now = time.monotonic()
+        self._spares.note_start(now)
+        while (spare := self._spares.take(now)) is not None:
+            if self._give(spare, message):
+                return
         key = message["key"]
         worker = self._made_before(message)
         try:
-            pid = exec_worker(self._config, message, self._slots_fd) if self.fresh else os.fork()
+            pid = (
+                fresh_process.exec_worker(self._config, message, self._slots_fd) if self.fresh else os.fork()
+            )
         except OSError as error:
             self._link.send({"is": "not_forked", "key": key, "error": str(error)})
             return
         if pid == 0:
             self._become_worker(message, worker)
-        try:
-            pidfd = os.pidfd_open(pid)
-        except OSError as error:
-            # Our own child, not reaped: the pid is still its own.
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            self._link.send({"is": "not_forked", "key": key, "error": f"no pidfd for it: {error}"})
+        child = _adopted(pid, key)
+        if child is None:
+            self._link.send({"is": "not_forked", "key": key, "error": "no pidfd for it"})
             return
-        child = _Child(key, pid, pidfd)
         self._children[key] = child
-        self._by_pidfd[child.pidfd] = child
-        self._poll.register(child.pidfd, select.POLLIN)
+        self._watch(child.pidfd, child)
         self._link.send({"is": "forked", "key": key, "pid": pid})
 
     def _made_before(self, message: Message) -> Worker | None:
@@ -138,61 +151,156 @@ class Spawner:
             return None
 
     def _become_worker(self, message: Message, worker: Worker | None) -> NoReturn:
-        """In the child: let go of what is the spawner's, then never come back."""
-        for child in self._children.values():
-            os.close(child.pidfd)
-        self._link.close()
+        self._let_go()
         run_forked(self._config, self._application, message, self._slots_fd, self._pid, worker=worker)
+
+    def _become_spare(self, orders: socket.socket) -> NoReturn:
+        self._let_go()
+        run_spare(self._config, self._application, orders, self._slots_fd, self._pid)
+
+    def _let_go(self) -> None:
+        """In the child: what is the spawner's."""
+        for fd in self._by_fd:
+            os.close(fd)
+        self._link.close()
+
+    def _watch(self, fd: int, child: _Child) -> None:
+        self._by_fd[fd] = child
+        self._poll.register(fd, select.POLLIN)
+
+    def _forget(self, fd: int) -> None:
+        self._poll.unregister(fd)
+        del self._by_fd[fd]
 
     def _signal(self, key: str, number: int) -> None:
         child = self._children.get(key)
-        if child is None:
-            return
-        try:
-            signal.pidfd_send_signal(child.pidfd, number)
-        except ProcessLookupError:
-            # Ended between two polls: its end is told in the next one.
-            return
+        if child is not None:
+            # Whatever becomes of it now, the node has had a hand in it: nobody else gets this life.
+            child.given = None
+            _send(child, number)
 
     def _reap(self, child: _Child) -> None:
-        ended = os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED)
-        self._poll.unregister(child.pidfd)
+        if child.link is not None:
+            self._hear_spare(child)
+        ended = os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED | os.WNOHANG)
+        if ended is None:
+            return  # what was polled was another's, whose number this one has got since
+        self._forget(child.pidfd)
         os.close(child.pidfd)
-        del self._by_pidfd[child.pidfd], self._children[child.key]
-        status = 0
-        if ended is not None:
-            status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-        self._link.send({"is": "exited", "key": child.key, "pid": child.pid, "status": status})
+        self._close_spare(child)
+        self._children.pop(child.key, None)
+        status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        if child.key and child.given is None:
+            self._link.send({"is": "exited", "key": child.key, "pid": child.pid, "status": status})
+            return
+        log.event(_LOG, "spare_lost", level=logging.WARNING, pid=child.pid, status=status)
+        self._spares.remove(child, time.monotonic())
+        if child.given is not None:
+            self._start(child.given)
+
+    # Spares.
+
+    def _tend_spares(self, now: float) -> None:
+        for late in self._spares.take_overdue(now):
+            what = "did not take its agent" if late.key else "did not get ready"
+            log.event(_LOG, "spare_overdue", level=logging.WARNING, pid=late.pid, reason=what)
+            _send(late, signal.SIGKILL)
+        if self._spares.is_due(now):
+            self._make_spare(now)
+
+    def _make_spare(self, now: float) -> None:
+        link, theirs = SpawnerLink.pair()
+        child: _Child | None = None
+        error = "no pidfd for it"
+        with theirs:
+            try:
+                pid = (
+                    fresh_process.exec_spare(self._config, theirs, self._slots_fd)
+                    if self.fresh
+                    else os.fork()
+                )
+            except OSError as failed:
+                error = str(failed)
+            else:
+                if pid == 0:
+                    link.close()
+                    self._become_spare(theirs)
+                child = _adopted(pid, "")
+        if child is None:
+            link.close()
+            log.event(_LOG, "no_spare", level=logging.WARNING, error=error)
+            self._spares.put_off(now)
+            return
+        child.link = link
+        self._watch(child.pidfd, child)
+        self._watch(link.fileno(), child)
+        self._spares.begin(child, now)
+
+    def _give(self, child: _Child, message: Message) -> bool:
+        """Give a spare its agent. False: it is of no use, and is ended."""
+        if child.link is None:
+            return False
+        try:
+            child.link.send(message)
+        except LinkClosed:
+            return False  # it has ended, or is about to: its pidfd tells
+        child.key, child.given = message["key"], message
+        self._children[child.key] = child
+        self._link.send({"is": "forked", "key": child.key, "pid": child.pid})
+        return True
+
+    def _hear_spare(self, child: _Child) -> None:
+        """It is ready, it took what it was given, or it has closed its end."""
+        assert child.link is not None, "only a spare is heard"
+        try:
+            for message in child.link.receive():
+                if message == READY:
+                    self._spares.note_ready(child)
+                    log.event(_LOG, "spare_ready", level=logging.DEBUG, pid=child.pid)
+                else:
+                    child.given = None
+                    self._spares.remove(child, time.monotonic())
+                    self._close_spare(child)
+                    return
+        except LinkClosed:
+            self._close_spare(child)
+
+    def _close_spare(self, child: _Child) -> None:
+        link, child.link = child.link, None
+        if link is not None:
+            self._forget(link.fileno())
+            link.close()
 
     def _end_all(self) -> int:
         """The node is gone: nobody could report what these workers do."""
-        for child in self._children.values():
-            self._signal(child.key, signal.SIGKILL)
-        for child in self._children.values():
+        left = [child for fd, child in self._by_fd.items() if fd == child.pidfd]
+        for child in left:
+            _send(child, signal.SIGKILL)
+        for child in left:
             os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED)
         return 0
 
 
+def _adopted(pid: int, key: str) -> _Child | None:
+    """A child that was just made; one that cannot be watched (no descriptor left) is ended: None."""
+    try:
+        return _Child(key, pid, os.pidfd_open(pid))
+    except OSError:
+        # Our own child, not reaped: the pid is still its own.
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        return None
+
+
+def _send(child: _Child, number: int) -> None:
+    try:
+        signal.pidfd_send_signal(child.pidfd, number)
+    except ProcessLookupError:
+        # Ended between two polls: its end is told in the next one.
+        return
+
+
 _LOG = logging.getLogger(__name__)
-
-
-def threads_running() -> list[str]:
-    """Names of threads besides the main one, with the module that they run; native ones by the kernel's name."""
-    main = threading.main_thread()
-    python = [thread for thread in threading.enumerate() if thread is not main]
-    named = [f"{thread.name} ({_module_of(thread)})" for thread in python]
-    known = {thread.native_id for thread in python} | {main.native_id}
-    tasks = list(Path("/proc/self/task").glob("*"))
-    if len(tasks) <= len(known):
-        # In a container /proc may be the host's, with other numbers: the count is right in any case.
-        return named
-    tasks = [task for task in tasks if int(task.name) not in known]
-    return named + [f"native thread {(task / 'comm').read_text().strip()}" for task in tasks]
-
-
-def _module_of(thread: threading.Thread) -> str:
-    target = getattr(thread, "_target", None)
-    return str(getattr(target, "__module__", None) or type(thread).__module__)
 
 
 def _announced(application: Application) -> dict[str, dict[str, str | int]]:

@@ -92,5 +92,9 @@ class SpawnerLink:
             raise LinkClosed("the other side closed the link")
         return messages
 
+    def take_no_more(self) -> None:
+        """From now on the other side's ``send`` raises LinkClosed; what it sent before can be received still."""
+        self._socket.shutdown(socket.SHUT_RD)
+
     def close(self) -> None:
         self._socket.close()

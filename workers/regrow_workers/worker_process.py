@@ -1,18 +1,18 @@
-"""From a fork (or a fresh interpreter) to the worker's loop and out again: what happens once in a worker's process."""
+"""From a fork (or a fresh interpreter) to the worker's loop and out again: what happens once in a worker's process.
+
+``fresh_process.py`` has the way through a fresh interpreter, ``spare_process.py`` the wait for an agent in between.
+"""
 
 from __future__ import annotations
 
 import _thread
 import importlib
-import json
 import logging
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
 from typing import NoReturn, cast
 
 from pydantic import create_model
@@ -20,66 +20,25 @@ from pydantic import create_model
 from regrow_signals.connection import Connection
 from regrow_signals.errors import Fenced
 from regrow_signals.keys import Keys
-from regrow_signals.limits import Limits
-from regrow_workers import log
-from regrow_workers.application import Application, load
+from regrow_workers.application import Application
 from regrow_workers.memory_limit import lift_limit, limit_jumps
-from regrow_workers.os_signals import die_with_parent, reset_for_child
+from regrow_workers.os_signals import die_with_parent, name_process, reset_for_child
 from regrow_workers.purity import guard
 from regrow_workers.reasons import MEMORY, WorkerExit
 from regrow_workers.rehearsal import SCRIPTS, rehearse
-from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase, Slot, SlotTable
 from regrow_workers.spawner_link import Message
 from regrow_workers.stop_request import StopRequest
 from regrow_workers.worker import Worker
+from regrow_workers.worker_config import WorkerConfig
 
-__all__ = [
-    "WorkerConfig",
-    "exec_worker",
-    "new_worker",
-    "preload",
-    "run_forked",
-]
+__all__ = ["WORKER", "WorkerProcess", "leave_with", "new_worker", "preload", "run_forked"]
 
 _LOG = logging.getLogger(__name__)
 BEAT_SECONDS = 0.5
 EXECUTOR = "regrow_workers.effects.executor"
-BOOT = "import sys; sys.path[:] = sys.argv[4:]; from regrow_workers.worker_process import main; main(sys.argv[1:4])"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerConfig:
-    """What all workers of a spawner are told."""
-
-    application: str
-    url: str
-    namespace: str
-    limits: Limits
-    settings: NodeSettings
-    kind: str = "worker"
-    """Of the node: ``effects`` has executors instead of agents' workers."""
-
-    def to_message(self) -> Message:
-        return {
-            "application": self.application,
-            "url": self.url,
-            "namespace": self.namespace,
-            "limits": asdict(self.limits),
-            "settings": self.settings.to_json(),
-            "kind": self.kind,
-        }
-
-    @classmethod
-    def from_message(cls, message: Message) -> WorkerConfig:
-        return cls(
-            application=message["application"],
-            url=message["url"],
-            namespace=message["namespace"],
-            limits=Limits(**message["limits"]),
-            settings=NodeSettings.from_json(message["settings"]),
-            kind=message["kind"],
-        )
+WORKER = "regrow-worker"
+"""Its name for ``ps`` and ``top``."""
 
 
 def preload(config: WorkerConfig, application: Application) -> None:
@@ -91,17 +50,23 @@ def preload(config: WorkerConfig, application: Application) -> None:
     if config.kind == "effects":
         importlib.import_module(EXECUTOR)
         return
-    rehearse(config.url, Keys(config.namespace), config.limits, application)
+    rehearse(config, application)
 
 
-def new_worker(config: WorkerConfig, application: Application, message: Message) -> Worker:
-    """All of a worker that is not its process's own: no socket, no slot, no thread."""
+def new_worker(
+    config: WorkerConfig,
+    application: Application,
+    message: Message,
+    connection: Connection | None = None,
+) -> Worker:
+    """All of a worker that is not its process's own: no socket (unless one is given), no slot, no thread."""
     order: Mapping[str, str] = message["order"]
     return Worker(
         order=order,
         node=message["node"],
         agent_type=application.agent_types[order["type"]],
-        connection=Connection.open(config.url, name=f"regrow:{order['agent']}", scripts=SCRIPTS),
+        connection=connection
+        or Connection.open(config.url, name=f"regrow:{order['agent']}", scripts=SCRIPTS),
         keys=Keys(config.namespace),
         limits=config.limits,
         settings=config.settings,
@@ -117,14 +82,26 @@ def run_forked(
     *,
     worker: Worker | None = None,
 ) -> NoReturn:
-    """The child of a fork: become a worker, then leave without the parent's exit handlers.
+    """The child of a fork, or a fresh interpreter: become a worker.
 
     ``worker``: made before the fork. A page that is first touched after it is copied, so what was done before is cheap.
     """
+
+    def work() -> int:
+        name_process(WORKER)
+        slot = SlotTable.open_slot(slots_fd, message["slot"])
+        process = WorkerProcess(config, application)
+        return process.live(message, slot, lambda: worker or new_worker(config, application, message))
+
+    leave_with(parent, work)
+
+
+def leave_with(parent: int, work: Callable[[], int]) -> NoReturn:
+    """Die with ``parent``; work, and leave with the exit code of it, without the parent's exit handlers."""
     code = int(WorkerExit.CRASHED)
     try:
         die_with_parent(parent)
-        code = _work(config, application, message, slots_fd, worker=worker)
+        code = work()
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
     finally:
@@ -133,96 +110,79 @@ def run_forked(
         os._exit(code & 0xFF)
 
 
-def exec_worker(config: WorkerConfig, message: Message, slots_fd: int) -> int:
-    """Start a fresh interpreter as worker; its pid. Configuration goes through a pipe, for it may hold a password."""
-    reader, writer = os.pipe()
-    text = json.dumps({"config": config.to_message(), "message": message}).encode()
-    process = subprocess.Popen(
-        [
-            sys.executable, "-c", BOOT,
-            str(reader), str(slots_fd), str(os.getpid()), *sys.path,
-        ],
-        stdin=subprocess.DEVNULL,
-        pass_fds=(reader, slots_fd),
-    )  # fmt: skip
-    os.close(reader)
-    try:
-        with os.fdopen(writer, "wb") as pipe:
-            pipe.write(text)
-    except BrokenPipeError:
-        _LOG.warning("a fresh worker ended before it was told what to do")
-    # The spawner reaps by pidfd; Popen must not wait for this pid, nor warn that nobody did.
-    process.returncode = 0
-    return process.pid
+class WorkerProcess:
+    """One process: what it does before it has an agent (or is an executor), and the life that it then leads."""
+
+    def __init__(self, config: WorkerConfig, application: Application) -> None:
+        """Takes the process's signals: a stop sent before waits until its handler stands, and does not get lost."""
+        self._config = config
+        self._application = application
+        self._is_ready = False
+        reset_for_child(ignored=(signal.SIGINT, signal.SIGHUP))
+        self.stop = StopRequest.on(signal.SIGTERM)
+        # Blocked since before the fork.
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        self._beats = _Beats()
+
+    def get_ready(self) -> None:
+        """The application's own hooks, once. Raises what they raise."""
+        if self._is_ready:
+            return
+        for hook in self._application.on_worker_start:
+            hook()
+        guard.set_mode(self._config.settings.guard)
+        self._is_ready = True
+
+    def live(self, message: Message, slot: Slot, make_worker: Callable[[], Worker]) -> int:
+        """One life, to its end; the exit code. Whatever ends it is noted in ``slot``."""
+        self._beats.give(slot)
+        try:
+            self.get_ready()
+            slot.note(Phase.STORING)
+            return int(self._live(message, slot, make_worker))
+        except Fenced:
+            slot.note(Phase.SUPERSEDED)
+            return WorkerExit.SUPERSEDED
+        except MemoryError:
+            lift_limit()
+            slot.end_in_hand(Phase.CRASHED, MEMORY)
+            return WorkerExit.CRASHED
+        except Exception as error:  # noqa: BLE001  whatever it is, it is the reason of this worker's end
+            slot.note(Phase.CRASHED, f"{type(error).__name__}: {error}")
+            _LOG.exception("worker_crashed")
+            return WorkerExit.CRASHED
+
+    def _live(self, message: Message, slot: Slot, make_worker: Callable[[], Worker]) -> WorkerExit:
+        config = self._config
+        if config.kind == "effects":
+            # By name, not imported above: agents' workers need no RQ.
+            executor = importlib.import_module(EXECUTOR)
+            ran = executor.run_executor(config, self._application, message, slot, self.stop)
+            return cast("WorkerExit", ran)
+        limit_jumps(int(message["order"].get("max_memory") or config.settings.max_memory))
+        return make_worker().run(slot, self.stop)
 
 
-def main(arguments: list[str]) -> NoReturn:
-    """A fresh interpreter's entry."""
-    reader, slots_fd, parent = (int(each) for each in arguments)
-    with os.fdopen(reader, "rb") as pipe:
-        told = json.loads(pipe.read())
-    config = WorkerConfig.from_message(told["config"])
-    log.configure(config.settings.log_format, config.settings.log_level)
-    die_with_parent(parent)
-    run_forked(config, load(config.application), told["message"], slots_fd, parent)
-
-
-def _work(
-    config: WorkerConfig, application: Application, message: Message, slots_fd: int, *, worker: Worker | None
-) -> int:
-    slot = SlotTable.open_slot(slots_fd, message["slot"])
-    reset_for_child(ignored=(signal.SIGINT, signal.SIGHUP))
-    stop = StopRequest.on(signal.SIGTERM)
-    # Blocked since before the fork, so that a stop sent in between waits for the handler instead of getting lost.
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    _start_beating(slot)
-    try:
-        return int(_live(config, application, message, slot, stop, worker=worker))
-    except Fenced:
-        slot.note(Phase.SUPERSEDED)
-        return WorkerExit.SUPERSEDED
-    except MemoryError:
-        lift_limit()
-        slot.end_in_hand(Phase.CRASHED, MEMORY)
-        return WorkerExit.CRASHED
-    except Exception as error:  # noqa: BLE001  whatever it is, it is the reason of this worker's end
-        slot.note(Phase.CRASHED, f"{type(error).__name__}: {error}")
-        _LOG.exception("worker_crashed")
-        return WorkerExit.CRASHED
-
-
-def _live(
-    config: WorkerConfig,
-    application: Application,
-    message: Message,
-    slot: Slot,
-    stop: StopRequest,
-    *,
-    worker: Worker | None,
-) -> WorkerExit:
-    for hook in application.on_worker_start:
-        hook()
-    guard.set_mode(config.settings.guard)
-    slot.note(Phase.STORING)
-    if config.kind == "effects":
-        # By name, not imported above: agents' workers need no RQ.
-        executor = importlib.import_module(EXECUTOR)
-        return cast("WorkerExit", executor.run_executor(config, application, message, slot, stop))
-    limit_jumps(int(message["order"].get("max_memory") or config.settings.max_memory))
-    return (worker or new_worker(config, application, message)).run(slot, stop)
-
-
-def _start_beating(slot: Slot) -> None:
+class _Beats:
     """Progress, not life: the thread needs the interpreter lock, so native code that holds it stops the beat, as does
-    SIGSTOP; waiting for Redis does not."""
+    SIGSTOP; waiting for Redis does not. It begins when it is given a slot."""
 
-    def beat() -> None:
-        while True:
-            slot.beat()
+    def __init__(self) -> None:
+        self._slot: Slot | None = None
+        self._given = _thread.allocate_lock()
+        self._given.acquire()
+        # Not threading.Thread: its start() waits until the thread runs, a millisecond of each recovery.
+        _thread.start_new_thread(self._beat, ())
+
+    def give(self, slot: Slot) -> None:
+        self._slot = slot
+        self._given.release()
+
+    def _beat(self) -> None:
+        self._given.acquire()
+        while self._slot is not None:
+            self._slot.beat()
             time.sleep(BEAT_SECONDS)
-
-    # Not threading.Thread: its start() waits until the thread runs, a millisecond of each recovery.
-    _thread.start_new_thread(beat, ())
 
 
 def _flush() -> None:

@@ -41,7 +41,7 @@ from regrow_workers.spawner_link import Message
 from regrow_workers.stop_request import StopRequest
 from regrow_workers.store_watch import StoreWatch
 from regrow_workers.tracebacks import exception_line, exception_place
-from regrow_workers.worker_process import WorkerConfig
+from regrow_workers.worker_config import WorkerConfig
 
 __all__ = ["Executor", "run_executor"]
 
