@@ -28,11 +28,12 @@ from regrow_workers.effects.outcome_payloads import Done, Failed, InDoubt
 from regrow_workers.handlers import handles
 from regrow_workers.state import State
 from regrow_workers.step import Step
+from regrow_workers.timers import Cancel, Cron, Schedule
 from regrow_workers.upcasts import upcast
 
 __all__ = [
     "Agent", "State", "upcast", "handles", "Step", "Context", "Payload", "Signal", "Reject",
-    "Directive", "Emit", "Stop",
+    "Directive", "Emit", "Schedule", "Cron", "Cancel", "Stop",
     "Reply", "Ask", "Replied", "Unreplied", "Forward",
     "effect", "Effect", "EffectContext", "Done", "Failed", "InDoubt",
     "Supervisor", "ChildSpec", "Backoff", "on_worker_start",

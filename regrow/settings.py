@@ -143,6 +143,7 @@ class Settings(BaseSettings):
     )
     max_dead: Count = Field(_LIMITS.max_dead, description="Most dead letters of an agent.")
     max_outbox: Count = Field(_LIMITS.max_outbox, description="Most effects and held emits of an agent.")
+    max_timers: Count = Field(_LIMITS.max_timers, description="Most timers that an agent has set itself.")
     max_directives: Count = Field(_LIMITS.max_directives, description="Most directives of a transition.")
     max_commit: Bytes = Field(_LIMITS.commit_bytes, description="Largest commit.")
     max_commit_appends: Count = Field(_LIMITS.commit_appends, description="Most entries a commit appends.")
@@ -209,6 +210,7 @@ class Settings(BaseSettings):
             max_mailbox=self.max_mailbox,
             max_dead=self.max_dead,
             max_outbox=self.max_outbox,
+            max_timers=self.max_timers,
             max_directives=self.max_directives,
             commit_bytes=self.max_commit,
             commit_appends=self.max_commit_appends,

@@ -36,6 +36,11 @@ COUNTERS = (
     Metric("published_unrouted_total", "counter", "Those of them that reached nobody.", ("type",)),
     Metric("replies_total", "counter", "Replies to clients that asked, by outcome.", ("type", "outcome")),
     Metric("effects_total", "counter", "Effects by outcome.", ("name", "outcome")),
+    Metric(
+        "timers_fired_total", "counter", "Signals that timers sent, by the type of their agent.", ("type",)
+    ),
+    Metric("timers_missed_total", "counter", "Ticks of recurring timers that were left out.", ("type",)),
+    Metric("timers_dropped_total", "counter", "Timers without their agent, or that make no sense."),
     Metric("exits_total", "counter", "Ends of agent processes by reason.", ("reason",)),
     Metric("restarts_total", "counter", "Restarts by supervisor and reason.", ("supervisor", "reason")),
     Metric("supervisor_gave_up_total", "counter", "Times a supervisor gave up.", ("supervisor",)),
@@ -53,6 +58,7 @@ COUNTERS = (
 HISTOGRAMS = (
     Metric("recovery_seconds", "histogram", "From the end of an agent's process to its next claim."),
     Metric("transition_seconds", "histogram", "Time spent in one transition.", ("type",)),
+    Metric("timer_lateness_seconds", "histogram", "From a timer's due time to its signal in the mailbox."),
 )
 
 GAUGES = (
@@ -68,6 +74,7 @@ GAUGES = (
     Metric("dead_letters", "gauge", "Dead letters kept.", ("type",)),
     Metric("outbox_entries", "gauge", "Committed effects and held emits that are not done.", ("type",)),
     Metric("effects_waiting", "gauge", "Effects pending or claimed."),
+    Metric("timers", "gauge", "Timers that are set."),
     Metric("nodes", "gauge", "Nodes by kind and status.", ("kind", "status")),
     Metric("watchdog_leader", "gauge", "1 if a watchdog holds the leader's lease."),
     Metric("supervisors", "gauge", "Supervisors by status.", ("status",)),

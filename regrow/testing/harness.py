@@ -34,6 +34,7 @@ from regrow_signals.mailbox import Receipt, Status
 from regrow_signals.signal import Payload
 from regrow_supervisor.inbox import next_due
 from regrow_supervisor.spec import Supervisor
+from regrow_supervisor.timekeeper import fire_due
 from regrow_supervisor.watchdog import Watchdog, WatchdogSettings
 from regrow_workers.application import Application, types_by_name
 from regrow_workers.effects.effect import registered_effects
@@ -299,7 +300,13 @@ class Harness:
         counts: Counter[str] = self._watchdog.run_once(None)
         if not self._watchdog.leading:
             raise RegrowError("the watchdog could not lead: look at the log of regrow_supervisor.watchdog")
-        return any(number for what, number in counts.items() if what != "wait_ms")
+        return self._fire_timers() or any(number for what, number in counts.items() if what != "wait_ms")
+
+    def _fire_timers(self) -> bool:
+        connection = self.client.connection
+        if not connection.command(Command(("EXISTS", self._keys.timers), int)):
+            return False
+        return fire_due(connection, self._keys, self._limits, self._watchdog.token).due > 0
 
     def _next_instant(self) -> int:
         """When something may happen next, in our milliseconds."""
@@ -308,10 +315,12 @@ class Harness:
         if held or any(node.frozen for node in self._nodes):
             return soon
         reign = self._watchdog.reign
-        due = None if reign is None else next_due(reign.view.states)
-        if due is None:
+        decisions = None if reign is None else next_due(reign.view.states)
+        timer = self.client.connection.command(views.next_timer_ms(self._keys))
+        dues = [due - self._epoch_ms for due in (decisions, timer) if due is not None]
+        if not dues:
             return self._elapsed_ms + 10**15
-        return max(due - self._epoch_ms, soon if due - self._epoch_ms <= self._elapsed_ms else 0)
+        return max(min(dues), soon if min(dues) <= self._elapsed_ms else 0)
 
     def _reached(self, agent: str, incarnation: int, step: str) -> None:
         del incarnation

@@ -217,6 +217,7 @@ def _deletion(keys: Keys, agent: str) -> dict[str, str]:
         "agent": agent, "key": keys.agent(agent), "mailbox": keys.mailbox(agent), "outbox": keys.outbox(agent),
         "dead": keys.dead(agent), "journal": keys.journal(agent), "seen": keys.seen(agent),
         "seen_old": keys.seen_old(agent), "fate": keys.fate(agent), "held": keys.held,
+        "timers_of": keys.timers_of(agent),
     }  # fmt: skip
 
 

@@ -70,6 +70,12 @@ KEY_TABLE: Final[tuple[KeyKind, ...]] = (
     KeyKind(
         "subscribers:", "hash", "subscribe, commit, decision", "none", "who subscribes to a pattern, and how"
     ),
+    KeyKind("timers", "zset", "commit, fire, install", "none", "timers by the time to look at them"),
+    KeyKind("timer:", "hash", "commit, fire, install", "none", "a timer: what is sent to whom, and when"),
+    KeyKind("timers-of:", "set", "commit, fire, cancel", "none", "timers that an agent set itself"),
+    KeyKind(
+        "timer-bell", "list", "commit, install", "none", "one element at most; wakes whoever fires timers"
+    ),
 )
 
 
@@ -91,6 +97,8 @@ class Keys:
         "subscriptions",
         "supervisors",
         "tag",
+        "timer_bell",
+        "timers",
         "wildcards",
     )
 
@@ -111,6 +119,8 @@ class Keys:
         self.bell: Final = f"{prefix}bell"
         self.subscriptions: Final = f"{prefix}subscriptions"
         self.wildcards: Final = f"{prefix}wildcards"
+        self.timers: Final = f"{prefix}timers"
+        self.timer_bell: Final = f"{prefix}timer-bell"
 
     def __repr__(self) -> str:
         return f"Keys({self.namespace!r})"
@@ -160,6 +170,12 @@ class Keys:
 
     def subscribers(self, pattern: str) -> str:
         return f"{self._prefix}subscribers:{pattern}"
+
+    def timer(self, timer: str) -> str:
+        return f"{self._prefix}timer:{timer}"
+
+    def timers_of(self, agent: str) -> str:
+        return f"{self._prefix}timers-of:{agent}"
 
     def kind(self, key: str) -> KeyKind | None:
         """The documented kind of a key of this namespace; None for a stranger's."""

@@ -19,6 +19,7 @@ class Limits:
     max_mailbox: int = 10_000
     max_dead: int = 10_000
     max_outbox: int = 1_000
+    max_timers: int = 1_000
     max_directives: int = 1_000
     commit_bytes: int = 4 << 20
     commit_appends: int = 1_000

@@ -58,6 +58,10 @@ REFUSALS: Final[Mapping[str, tuple[type[errors.Refused], str]]] = {
         errors.NotDynamic,
         '{0} was not created: supervisor {1} is {2}; name one with strategy="dynamic"',
     ),
+    "declared_timer": (
+        errors.Refused,
+        "timer {0} is declared by the agent's class (@every, @cron): take it out of the code",
+    ),
     "no_such_letter": (errors.Refused, "{0} has no dead letter {1}"),
 }
 

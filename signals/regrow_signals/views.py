@@ -27,13 +27,17 @@ __all__ = [
     "mailbox",
     "mailbox_length",
     "newest_entry",
+    "next_timer_ms",
     "node_ids",
     "node_record",
     "oldest_waiting",
     "outbox",
+    "own_timer_ids",
     "stored_state",
     "supervisor_paths",
     "supervisor_record",
+    "timer_ids",
+    "timer_record",
 ]
 
 Record = dict[str, str]
@@ -141,6 +145,32 @@ def supervisor_paths(keys: Keys) -> Command[list[str]]:
 def supervisor_record(keys: Keys, path: str) -> Command[Record]:
     """A supervisor's hash; empty when there is none of this path."""
     return Command(("HGETALL", keys.supervisor(check_id(path, "supervisor"))), _record, hint=path)
+
+
+def next_timer_ms(keys: Keys) -> Command[int | None]:
+    """When the first of all timers is looked at, in Redis ms; None while there is none."""
+
+    def parse(reply: Any) -> int | None:
+        return int(float(reply[1])) if reply else None
+
+    return Command(("ZRANGE", keys.timers, 0, 0, "WITHSCORES"), parse, hint=keys.timers)
+
+
+def timer_ids(keys: Keys, *, count: int = 100) -> Command[list[str]]:
+    """Ids of timers of all agents, the next first."""
+    return Command(
+        ("ZRANGE", keys.timers, 0, count - 1), lambda reply: [shown(one) for one in reply], hint=keys.timers
+    )
+
+
+def own_timer_ids(keys: Keys, agent: str) -> Command[list[str]]:
+    """Ids of the timers that an agent set itself, in order; those that its class declares are named in its record."""
+    return Command(("SMEMBERS", keys.timers_of(check_id(agent, "agent"))), _sorted, hint=agent)
+
+
+def timer_record(keys: Keys, timer: str) -> Command[Record]:
+    """A timer's hash; empty when it is gone."""
+    return Command(("HGETALL", keys.timer(timer)), _record, hint=timer)
 
 
 def leader(keys: Keys) -> Command[str]:

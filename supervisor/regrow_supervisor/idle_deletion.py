@@ -80,7 +80,7 @@ class IdleDeletion:
             commands = [command for child in some for command in self._commands(child.agent)]
             answers = self._connection.pipeline(commands)
             for place, child in enumerate(some):
-                record, *lengths = answers[4 * place : 4 * place + 4]
+                record, *lengths = answers[5 * place : 5 * place + 5]
                 readable = not any(isinstance(answer, RegrowError) for answer in (record, *lengths))
                 tokens[child.agent] = str(record) if readable and not any(lengths) else ""
         return tokens
@@ -91,6 +91,7 @@ class IdleDeletion:
         return [
             Command(("HMGET", keys.agent(agent), *_MOVING), _text, hint=agent),
             *(Command(("XLEN", stream), int, hint=agent) for stream in streams),
+            Command(("SCARD", keys.timers_of(agent)), int, hint=agent),
         ]
 
 

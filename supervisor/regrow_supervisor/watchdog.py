@@ -26,6 +26,7 @@ from regrow_supervisor.commit_plan import InitialState
 from regrow_supervisor.leader import Lease, Standing
 from regrow_supervisor.loading import run_id_command
 from regrow_supervisor.reign import Reign
+from regrow_supervisor.timekeeper import TimerThread
 from regrow_supervisor.tree_request import TreeRequest
 from regrow_supervisor.watchdog_settings import WatchdogSettings
 from regrow_workers import application as applications
@@ -73,10 +74,19 @@ def run_watchdog(
     connection = Connection.open(
         url, name="regrow:watchdog", timeout=settings.lease, interrupt_fd=inbox.fileno()
     )
-    watchdog = Watchdog(
-        connection, Keys(namespace), settings=settings, limits=limits, application=loaded, say=say
+    keys = Keys(namespace)
+    watchdog = Watchdog(connection, keys, settings=settings, limits=limits, application=loaded, say=say)
+    timers = TimerThread(
+        lambda: Connection.open(url, name="regrow:timers", timeout=settings.lease),
+        keys,
+        limits or Limits(),
+        lambda: watchdog.token,
     )
-    return watchdog.run(inbox)
+    timers.start()
+    try:
+        return watchdog.run(inbox)
+    finally:
+        timers.end()
 
 
 class Watchdog:
@@ -115,6 +125,11 @@ class Watchdog:
     @property
     def leading(self) -> bool:
         return self.reign is not None
+
+    @property
+    def token(self) -> str:
+        """Of our reign; '' while another leads."""
+        return self._lease.token
 
     def run(self, inbox: SignalInbox) -> int:
         """Until a signal comes in ``inbox``."""

@@ -7,12 +7,15 @@ import signal as os_signals
 
 from regrow import (
     Agent,
+    Cancel,
     Context,
+    Cron,
     Done,
     EffectContext,
     Emit,
     Reject,
     Reply,
+    Schedule,
     Signal,
     State,
     Step,
@@ -57,6 +60,17 @@ class Front(Agent[Seen], name="front"):
     @handles("forward")
     def forward(self, seen: Seen, signal: Signal) -> Step[Seen]:
         return Emit("note", to=signal.value, subject="from front")
+
+    @handles("later")
+    def later(self, seen: Seen, signal: Signal) -> Step[Seen]:
+        """A cron expression that is due while the test looks would take a minute: its due time is set by the test."""
+        note = Signal.of("note", signal.value, subject="later", dataschema="urn:note")
+        return [
+            Schedule(note, after=0.1),
+            Schedule("note", after=3600, tag="far"),
+            Cron("* * * * *", "note", tz="Europe/Berlin", tag="minutes"),
+            Cancel("nothing"),
+        ]
 
     @handles("reject")
     def reject(self, seen: Seen, signal: Signal, ctx: Context) -> Step[Seen]:

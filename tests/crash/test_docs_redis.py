@@ -105,6 +105,7 @@ class Scenario:
         self.until("slow", "status", "running", "both agents run")
         self.signals()
         self.letters()
+        self.timers()
         self.effects()
         self.held_emits()
         self.creation()
@@ -144,6 +145,26 @@ class Scenario:
         letters = [letter for letter, _ in self.client.dead_letters("front")]
         self.client.dead_retry("front", letters[0])
         self.client.dead_drop("front", letters[1])
+
+    def timers(self) -> None:
+        """A timer that fires, one that has no business here any more, and cron, whose next time is moved up."""
+        trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        self.client.send("front", "later", 1, traceparent=trace)
+        minutes = self.keys.timer("front#minutes")
+        wait_until(lambda: self.raw.hget(minutes, "due_ms"), "the first due time of cron is found")
+        stranger = {"agent": "front", "birth": "gone", "kind": "once", "set": "gone:0-0:0", "set_ms": "0"}
+        stranger |= {"due_ms": "0", "to": "front", "type": "note", "data": "1"}
+        self.raw.hset(self.keys.timer("front#stranger"), mapping=stranger)
+        seconds = int(self.raw.time()[0])
+        due_ms = (seconds - seconds % 60 - 300) * 1000
+        self.raw.hset(minutes, "due_ms", due_ms)
+        self.raw.zadd(self.keys.timers, {"front#minutes": due_ms, "front#stranger": 0})
+        wait_until(lambda: self.raw.hget(minutes, "entry"), "cron has fired")
+        wait_until(lambda: self.counted("timers_dropped_total"), "the stranger's timer is dropped")
+        wait_until(lambda: self.raw.scard(self.keys.timers_of("front")) == 2, "the first timer has fired")
+
+    def counted(self, name: str) -> object:
+        return self.raw.hget(self.keys.counters, name)
 
     def effects(self) -> None:
         self.client.send("front", "order", 1)  # fails once

@@ -28,6 +28,8 @@ SINGLE = [
     "bell",
     "subscriptions",
     "wildcards",
+    "timers",
+    "timer_bell",
 ]
 
 

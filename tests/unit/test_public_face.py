@@ -25,7 +25,8 @@ ROOMS = {
 
 # The names of the contract's example and table of directives; one of these may be added to, not taken away.
 PROMISED = {
-    "Agent", "AsyncClient", "Client", "Context", "EffectContext", "Emit", "Payload", "Reject", "Signal", "State",
+    "Agent", "AsyncClient", "Cancel", "Client", "Context", "Cron",
+    "EffectContext", "Emit", "Payload", "Reject", "Schedule", "Signal", "State",
     "Step", "Stop", "Supervisor", "effect", "handles",
     # What the clients' calls return, so that a caller can annotate it.
     "ChildCounts", "ChildInfo", "Deleted", "Receipt", "SentReceipt", "StartedChild", "Status",

@@ -15,6 +15,8 @@ from regrow_workers.asking_appends import lay_ask, lay_forward, lay_reply
 from regrow_workers.delivery import Delivery
 from regrow_workers.directives import Directive, EffectRun, Emit, Stop
 from regrow_workers.emit_fields import OVERHEAD, signal_fields
+from regrow_workers.timer_appends import lay_cancel, lay_timer
+from regrow_workers.timers import Cancel, TimerDirective
 
 __all__ = ["NOTHING", "OVERHEAD", "Appends", "lay_out", "signal_fields"]
 
@@ -104,5 +106,7 @@ _LAYERS: Final[
     Reply: lay_reply,
     Ask: lay_ask,
     Forward: lay_forward,
+    TimerDirective: lay_timer,
+    Cancel: lay_cancel,
 }
 """How each kind of directive is laid out; its line in the journal comes back."""

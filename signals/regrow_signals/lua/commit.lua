@@ -55,6 +55,8 @@
 -- INCLUDE dead_letters
 -- INCLUDE directives
 -- INCLUDE reply_directive
+-- INCLUDE timer_keys
+-- INCLUDE timers
 local agent = KEYS[1]
 local mailbox = KEYS[2]
 local outbox = KEYS[3]
@@ -91,8 +93,10 @@ if emits + orders > 0 and exhausted(last_id(outbox)) then return {'corrupt', out
 if emits + letters > 0 and exhausted(last_id(dead)) then return {'corrupt', dead, 'has used up its ids'} end
 
 local now = now_ms()
+local grave = {dead = dead, fate = fate, events = events, counters = counters, agent = ARGV[1], incarnation = ARGV[2],
+  type = ARGV[11], max_events = ARGV[20]}
 local work = {agent = ARGV[1], key = agent, type = ARGV[11], birth = record[9] or '', incarnation = ARGV[2], now = now,
-  counters = counters, events = events, max_events = ARGV[20]}
+  counters = counters, events = events, max_events = ARGV[20], grave = grave}
 local others
 others, at = read_directives(tonumber(ARGV[28]), at, 11 + 3 * targets + orders)
 wrong = check_directives(others, work)
@@ -133,8 +137,6 @@ local function take_fields(into)
   return into
 end
 
-local grave = {dead = dead, fate = fate, events = events, counters = counters, agent = ARGV[1], incarnation = ARGV[2],
-  type = ARGV[11], max_events = ARGV[20]}
 for _ = 1, letters do
   local entry, reason, error, attempts = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
   at = at + 4

@@ -22,6 +22,7 @@
 -- INCLUDE exits
 -- INCLUDE subscriptions
 -- INCLUDE register
+-- INCLUDE timer_keys
 local leader = KEYS[1]
 local exits = KEYS[2]
 local agents = KEYS[3]
@@ -55,6 +56,7 @@ for _, gone in ipairs(plan.deletions) do
   expect(gone.key, 'hash')
   for _, name in ipairs({'mailbox', 'outbox', 'dead'}) do expect(gone[name], 'stream') end
   expect(gone.held, 'zset')
+  expect(gone.timers_of, 'set')
 end
 local wrong = corrupt(types)
 if wrong then return wrong end
@@ -100,6 +102,7 @@ for _, gone in ipairs(plan.deletions) do
   local record = redis.call('HMGET', gone.key, 'owner', 'ended', 'incarnation')
   local lives = (record[1] or '') ~= '' and record[2] ~= record[3]
   local left = redis.call('XLEN', gone.mailbox) + redis.call('XLEN', gone.outbox) + redis.call('XLEN', gone.dead)
+    + redis.call('SCARD', gone.timers_of)
   if lives or left > 0 then return {'refused', 'not_idle', gone.agent} end
 end
 
@@ -161,6 +164,7 @@ end
 for _, gone in ipairs(plan.deletions) do
   local path = redis.call('HGET', gone.key, 'supervisor') or ''
   unsubscribe_all(prefix_of(gone.key, gone.agent), gone.agent)
+  forget_timers(gone.key)
   for _, name in ipairs({'key', 'mailbox', 'outbox', 'dead', 'journal', 'seen', 'seen_old', 'fate'}) do
     redis.call('DEL', gone[name])
   end

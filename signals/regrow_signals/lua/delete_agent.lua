@@ -23,6 +23,7 @@
 -- INCLUDE corrupt
 -- INCLUDE count
 -- INCLUDE subscriptions
+-- INCLUDE timer_keys
 local agent, mailbox, outbox, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local supervisor, agents, held = KEYS[9], KEYS[10], KEYS[11]
 local events = KEYS[12]
@@ -41,6 +42,7 @@ if ARGV[4] ~= '1' and signals + letters + open > 0 then
 end
 
 unsubscribe_all(prefix_of(agent, ARGV[1]), ARGV[1])
+forget_timers(agent)
 for place = 1, 8 do redis.call('DEL', KEYS[place]) end
 redis.call('ZREM', agents, ARGV[1])
 redis.call('ZREM', held, ARGV[1])
