@@ -137,5 +137,5 @@ class TimerThread(threading.Thread):
     def _listen(self, connection: Connection, token: str) -> None:
         del token
         words = ("BLPOP", self._keys.timer_bell, f"{BELL_SECONDS}")
-        if connection.command(Command(words, bool), wait=BELL_SECONDS):
+        if connection.command(Command(words, bool, wait=BELL_SECONDS)):
             self._rung.set()
