@@ -8,10 +8,12 @@ from typing import Final, Literal
 
 from regrow_signals.keys import Keys
 from regrow_signals.server_check import FLOOR
+from regrow_supervisor.restart_types import is_unreadable
 
 __all__ = [
     "Check",
     "exit_code",
+    "judge_agents",
     "judge_clock",
     "judge_cluster",
     "judge_eviction",
@@ -197,6 +199,24 @@ def judge_nodes(ages: Mapping[str, float], node_timeout: float) -> Check:
     if not alive:
         return Check("nodes", "WARN", "none alive: no agent runs", "start `regrow worker`")
     return Check("nodes", "OK", f"{len(alive)} alive")
+
+
+def judge_agents(count: int, parked: Mapping[str, str], waiting: Mapping[str, str]) -> Check:
+    """``count`` agents are on their supervisors' records; those that do not run though they are wanted, with why."""
+    unreadable = [agent for agent, reason in parked.items() if is_unreadable(reason)]
+    if unreadable:
+        text = (
+            f"parked, their state cannot be read: {_some([f'{id_} ({parked[id_]})' for id_ in unreadable])}"
+        )
+        fix = "deploy code that reads it (docs/upgrades.md), then run `regrow revive --unreadable`"
+        return Check("agents", "WARN", text, fix)
+    if parked:
+        text = f"parked: {_some([f'{agent} ({reason})' for agent, reason in parked.items()])}"
+        return Check("agents", "WARN", text, "mend the cause, then run `regrow revive ID`")
+    if waiting:
+        text = f"waiting: {_some([f'{agent} ({reason})' for agent, reason in waiting.items()])}"
+        return Check("agents", "WARN", text, "start a node that can run them")
+    return Check("agents", "OK", f"{count} on record, none parked, none waiting for a node")
 
 
 def judge_leader(leader: str | None, lease_left_ms: int) -> Check:

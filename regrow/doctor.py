@@ -13,6 +13,7 @@ from regrow.client import server_url
 from regrow.diagnosis import (
     Check,
     exit_code,
+    judge_agents,
     judge_clock,
     judge_cluster,
     judge_eviction,
@@ -27,6 +28,7 @@ from regrow.diagnosis import (
 )
 from regrow.server_rights import missing_rights
 from regrow.settings import Settings
+from regrow.tree_view import read_supervisors
 from regrow_signals.calls import Command
 from regrow_signals.connection import Connection
 from regrow_signals.errors import BadSetting, StoreError
@@ -104,6 +106,16 @@ def _of_the_system(connection: Connection, keys: Keys, settings: Settings) -> It
         )
         now = connection.command(Command(("TIME",), _seconds, hint="TIME"))
         yield judge_nodes({node: now - beat / 1000 for node, beat in beats.items()}, settings.node_timeout)
+    if found.get(keys.supervisors, "set") == "set":
+        states, _ = read_supervisors(connection, keys)
+        agents = [
+            each for state in states.values() for each in state.children.values() if not each.is_supervisor
+        ]
+        parked = {each.id: each.reason for each in agents if each.status == "parked"}
+        waiting = {
+            each.id: each.reason.removeprefix("waiting: ") for each in agents if each.status == "waiting"
+        }
+        yield judge_agents(len(agents), parked, waiting)
     if found.get(keys.leader, "string") == "string":
         leader = connection.command(Command(("GET", keys.leader), _text, hint=keys.leader))
         left = connection.command(Command(("PTTL", keys.leader), int, hint=keys.leader))

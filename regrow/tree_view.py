@@ -1,4 +1,4 @@
-"""The tree as it stands in Redis, read in three round trips: for ``regrow tree`` and for whoever wants to draw it."""
+"""The tree as it stands in Redis, read in a few round trips: for ``regrow tree`` and for whoever wants to draw it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regrow_signals.keys import Keys
 from regrow_supervisor.codec import from_fields
 from regrow_supervisor.states import ChildState, SupervisorState
 
-__all__ = ["Branch", "Budget", "Leaf", "TreeView", "read_tree"]
+__all__ = ["Branch", "Budget", "Leaf", "TreeView", "read_supervisors", "read_tree"]
 
 _FIELDS = ("type", "status", "incarnation", "started_ms", "restarts", "exit_reason", "node", "pid", "version")
 
@@ -97,12 +97,9 @@ def read_tree(connection: Connection, keys: Keys) -> TreeView:
     now_ms = connection.command(
         Command(("TIME",), lambda reply: int(reply[0]) * 1000 + int(reply[1]) // 1000)
     )
-    token, node_ids, paths = connection.pipeline(
-        [views.leader(keys), views.node_ids(keys), views.supervisor_paths(keys)]
-    )
+    token, node_ids = connection.pipeline([views.leader(keys), views.node_ids(keys)])
     nodes = connection.pipeline([views.node_record(keys, node) for node in node_ids])
-    records = connection.pipeline([views.supervisor_record(keys, path) for path in paths])
-    states, unreadable = _read_records(paths, records)
+    states, unreadable = read_supervisors(connection, keys)
     agents = [
         child.id for state in states.values() for child in state.children.values() if not child.is_supervisor
     ]
@@ -116,8 +113,10 @@ def read_tree(connection: Connection, keys: Keys) -> TreeView:
     return TreeView(now_ms, bool(token), listed, roots)
 
 
-def _read_records(paths: list[str], records: list[Any]) -> tuple[dict[str, SupervisorState], dict[str, str]]:
-    """What can be read, and why the rest cannot."""
+def read_supervisors(connection: Connection, keys: Keys) -> tuple[dict[str, SupervisorState], dict[str, str]]:
+    """Every supervisor's record by path, and why those cannot be read that cannot."""
+    paths = connection.command(views.supervisor_paths(keys))
+    records = connection.pipeline([views.supervisor_record(keys, path) for path in paths])
     found: dict[str, SupervisorState] = {}
     unreadable: dict[str, str] = {}
     for path, record in zip(paths, records, strict=True):

@@ -10,6 +10,8 @@ import click
 from regrow.cli.output import json_option, print_json, table
 from regrow.cli.session import Session
 from regrow.control import ask_watchdog, count_children, which_children
+from regrow.tree_view import read_supervisors
+from regrow_supervisor.restart_types import is_unreadable
 
 __all__ = [
     "children_command",
@@ -71,12 +73,32 @@ def restart_command(session: Session, target: str, as_json: bool) -> None:
 
 
 @click.command("revive")
-@click.argument("target")
+@click.argument("target", required=False)
+@click.option("--unreadable", is_flag=True, help="All that are parked for a state that could not be read.")
 @json_option
 @click.pass_obj
-def revive_command(session: Session, target: str, as_json: bool) -> None:
+def revive_command(session: Session, target: str | None, unreadable: bool, as_json: bool) -> None:
     """Bring a parked agent back, with a fresh restart budget; for a root that pauses: end its pause."""
-    _ask(session, "revive", target, as_json, f"{target} is back, with a fresh restart budget")
+    if (target is None) is not unreadable:
+        raise click.UsageError("name one TARGET, or give --unreadable")
+    if target is not None:
+        _ask(session, "revive", target, as_json, f"{target} is back, with a fresh restart budget")
+        return
+    found = _unreadable_agents(session)
+    for agent in found:
+        ask_watchdog(session.connection, session.keys, "revive", {"target": agent})
+    if as_json:
+        print_json({"op": "revive", "agents": found})
+    else:
+        click.echo(
+            f"{len(found)} agent(s) read their state once more: {', '.join(found) or 'none was parked for it'}"
+        )
+
+
+def _unreadable_agents(session: Session) -> list[str]:
+    states, _ = read_supervisors(session.connection, session.keys)
+    children = [child for state in states.values() for child in state.children.values()]
+    return [child.id for child in children if child.status == "parked" and is_unreadable(child.reason)]
 
 
 @click.command("drain")

@@ -46,7 +46,10 @@ COUNTERS = (
     Metric("supervisor_gave_up_total", "counter", "Times a supervisor gave up.", ("supervisor",)),
     Metric("supervisor_paused_total", "counter", "Pauses of a root that had given up.", ("supervisor",)),
     Metric(
-        "supervisor_parked_total", "counter", "Children parked for using up their own limit.", ("supervisor",)
+        "supervisor_parked_total",
+        "counter",
+        "Children parked: over a limit of their own, or with a state that cannot be read.",
+        ("supervisor",),
     ),
     Metric("dead_retried_total", "counter", "Dead letters sent again.", ("type",)),
     Metric("dead_dropped_total", "counter", "Dead letters dropped.", ("type",)),

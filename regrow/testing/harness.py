@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeVar
 
 from regrow.client import Client
+from regrow.control import ask_watchdog
 from regrow.testing.memory_connection import MemoryConnection
 from regrow.testing.memory_server import MemoryServer
 from regrow.testing.pending_effects import EffectDesk, PendingEffect
@@ -187,6 +188,19 @@ class Harness:
         """The leader dies; a standby takes over with the next ``run``."""
         self.client.connection.command(Command(("DEL", self._keys.leader), int))
         self._watchdog = self._new_watchdog()
+
+    def put_state(self, agent: str, data: Mapping[str, Any], *, schema: int) -> None:
+        """As if other code had stored this. A worker that runs gives way to a fresh one, which has to read it."""
+        self._check_agent(agent)
+        words = ("HSET", self._keys.agent(agent), "state", json.dumps(data), "schema", str(schema))
+        self.client.connection.command(Command(words, int))
+        for node in self._nodes:
+            node.renew(agent)
+
+    def revive(self, agent: str) -> None:
+        """As ``regrow revive``: a parked agent starts again, and everybody works until nobody has anything to do."""
+        ask_watchdog(self.client.connection, self._keys, "revive", {"target": agent})
+        self.run()
 
     # Looking.
 

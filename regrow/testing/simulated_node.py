@@ -11,7 +11,7 @@ from regrow.testing.memory_connection import MemoryConnection
 from regrow.testing.memory_server import MemoryServer
 from regrow.testing.stepped_worker import Died, SteppedWorker
 from regrow_signals import nodes, relay
-from regrow_signals.errors import BadPayload, CorruptKey, Fenced
+from regrow_signals.errors import Fenced
 from regrow_signals.ids import new_id
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
@@ -105,6 +105,12 @@ class SimulatedNode:
         self._ended(life, -signal.SIGKILL)
         return True
 
+    def renew(self, agent: str) -> None:
+        """Its worker gives way to a fresh one of the same life, if it has one here."""
+        for life in self._lives.values():
+            if life.agent == agent:
+                life.worker = self._new_worker(life.order, life.agent, life.incarnation)
+
     def lose_workers(self) -> None:
         """The spawner died: all its workers with it."""
         for life in list(self._lives.values()):
@@ -137,15 +143,12 @@ class SimulatedNode:
         except Fenced:
             life.worker.slot.note(Phase.SUPERSEDED)
             self._ended(life, WorkerExit.SUPERSEDED)
-        except (BadPayload, CorruptKey) as error:
-            life.worker.slot.note(Phase.BOOT_FAILED, str(error))
-            self._ended(life, WorkerExit.BOOT_FAILED)
         except SystemExit as leaving:
             # In a handler; in a real worker too this ends the process with the signal in hand.
             self._ended(life, leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code)))
         else:
             if code is WorkerExit.RECYCLED:
-                life.worker = self._new_worker(life.order, life.agent, life.incarnation)
+                self.renew(life.agent)
             elif code is not None:
                 self._ended(life, code)
             return done

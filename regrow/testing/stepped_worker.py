@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from regrow_signals import agents
 from regrow_signals.connection import Connection
+from regrow_signals.errors import BadPayload, CorruptKey
 from regrow_signals.exchange import Entries
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
@@ -97,9 +98,14 @@ class SteppedWorker(Worker):
     def step(self) -> tuple[bool, WorkerExit | None]:
         """Whether anything was done, and the exit code once the life is over. Raises what the worker's loop raises."""
         self._worked = False  # memory is not given back to the system in a test
+        try:
+            return self._one_turn()
+        except (BadPayload, CorruptKey) as error:
+            return True, self._cannot_go_on(error)
+
+    def _one_turn(self) -> tuple[bool, WorkerExit | None]:
         if self._entries is None:
-            self._fail.reach("before_claim")
-            self._entries = self._claim()
+            self._entries = self._begin()
             return True, None
         if self.asked.requested:
             return True, self._release(ASKED)

@@ -89,6 +89,8 @@ class Loaded:
     max_kills: int
     blocked: bool
     supervisor: str
+    own_text: bool = False
+    """``state`` was written by this very process: another's may lack fields that have a default by now."""
     max_state: int | None = None
     """Largest state in bytes; None: the limit's."""
     guard: str = ""

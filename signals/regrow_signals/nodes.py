@@ -29,7 +29,7 @@ MAX_EVENTS: Final = Limits().max_events
 KINDS: Final = frozenset({
     "normal", "shutdown", "exception", "exit", "signal", "deadline", "frozen", "memory", "start_timeout",
     "start_failed", "killed", "node_lost", "spawner_lost", "drained", "operator", "superseded", "lost",
-    "no_room",
+    "no_room", "unreadable_state",
 })  # fmt: skip
 """Kinds of exit reasons: the counter's label has no other values."""
 

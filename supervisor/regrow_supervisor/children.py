@@ -8,7 +8,7 @@ from typing import Any
 from regrow_supervisor.states import ChildState, SupervisorState
 from regrow_supervisor.world import World
 
-__all__ = ["add_child", "child_path", "forget_child", "numbers_from", "set_child"]
+__all__ = ["add_child", "child_path", "forget_child", "numbers_from", "park_child", "set_child"]
 
 
 def child_path(s: SupervisorState, child_id: str) -> str:
@@ -26,6 +26,13 @@ def set_child(s: SupervisorState, child: ChildState, **changes: Any) -> ChildSta
     else:
         s.dues.pop(child.id, None)
     return changed
+
+
+def park_child(world: World, s: SupervisorState, child: ChildState, reason: str) -> ChildState:
+    """It stays down, whatever its restart type, and sits out group restarts, until somebody revives it."""
+    child = set_child(s, child, status="parked", reason=reason)
+    world.report(s, "parked", child, reason)
+    return child
 
 
 def add_child(

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["is_expected", "is_shutdown_error", "is_to_be_restarted", "is_worth_a_report"]
+from regrow_workers.reasons import UNREADABLE
+
+__all__ = ["is_expected", "is_shutdown_error", "is_to_be_restarted", "is_unreadable", "is_worth_a_report"]
+
+
+def is_unreadable(reason: str) -> bool:
+    """Ours: what is stored of the agent cannot be read, which no restart would mend. It is parked, uncharged."""
+    return reason.partition(":")[0] == UNREADABLE
 
 
 def is_expected(reason: str) -> bool:

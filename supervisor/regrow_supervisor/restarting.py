@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from regrow_supervisor.backoff import failures_before
-from regrow_supervisor.children import forget_child, set_child
+from regrow_supervisor.children import forget_child, park_child, set_child
 from regrow_supervisor.ending import terminate
 from regrow_supervisor.intensity import count_restart
-from regrow_supervisor.restart_types import is_to_be_restarted, is_worth_a_report
+from regrow_supervisor.restart_types import is_to_be_restarted, is_unreadable, is_worth_a_report
 from regrow_supervisor.retrying import delay_restart, resume_group
 from regrow_supervisor.starting import begin_start
 from regrow_supervisor.states import ChildState, SupervisorState
@@ -21,6 +21,9 @@ def child_exited(
     """A child ended by itself; a message about a life that is not on record any more is dropped."""
     child = s.children.get(child_id)
     if child is None or child.incarnation != incarnation or child.status != "running":
+        return
+    if not charged and is_unreadable(reason):
+        park_child(world, s, child, reason)
         return
     child = set_child(s, child, reason=reason)
     if is_worth_a_report(child.restart, reason):
@@ -59,8 +62,7 @@ def _affordable(world: World, s: SupervisorState, child: ChildState) -> bool:
         )
         child = set_child(s, child, stamps=stamps)
         if exceeded and limit.get("on_exceeded", "park") == "park":
-            child = set_child(s, child, status="parked")
-            world.report(s, "parked", child, child.reason)
+            park_child(world, s, child, child.reason)
             return False
     if exceeded:
         world.report(s, "shutdown", child, "reached_max_restart_intensity")

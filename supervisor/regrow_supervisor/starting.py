@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from regrow_supervisor.children import add_child, child_path, forget_child, numbers_from, set_child
+from regrow_supervisor.children import (
+    add_child,
+    child_path,
+    forget_child,
+    numbers_from,
+    park_child,
+    set_child,
+)
 from regrow_supervisor.definition import SpecError, full_children, full_flags
 from regrow_supervisor.events import Started
 from regrow_supervisor.orders import Start
@@ -174,6 +181,10 @@ def start_outcome(world: World, s: SupervisorState, waiting: Mapping[str, Any]) 
             reason = _WAITING + rest[0]
             set_child(s, child, status="waiting", reason=reason, incarnation=child.incarnation - 1)
             world.report(s, "waiting", child, rest[0])
+            world.reply(request, _life(child, None, rest[0]))
+        case "unreadable":
+            # As one that ran first: no failed start, and those that start after it do.
+            park_child(world, s, child, rest[0])
             world.reply(request, _life(child, None, rest[0]))
         case "lost":
             # Not its fault: the same start again, with a new number.

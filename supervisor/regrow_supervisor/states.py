@@ -5,7 +5,8 @@ hash fields. A supervisor that has ended keeps its record (status ``exited``): i
 
     supervisor   starting > running > stopping > exited;  the root may be ``paused`` until ``due_ms``
     child        starting > running > stopping > stopped;  restarting (a retry is due or queued), waiting (no node),
-                 parked (used up its own budget); ``held`` beside any of them that is not running
+                 parked (used up its own budget, or its state cannot be read); ``held`` beside any of them that does
+                 not run
 """
 
 from __future__ import annotations

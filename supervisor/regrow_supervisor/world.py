@@ -12,6 +12,7 @@ from typing import Any
 
 from regrow_supervisor.events import Declined, Exited, Fact, Started, StartFailed, Unplaced
 from regrow_supervisor.orders import Output, Reply, Report
+from regrow_supervisor.restart_types import is_unreadable
 from regrow_supervisor.states import ChildState, SupervisorState
 
 __all__ = ["World", "dead_in_queue", "take_exit"]
@@ -125,6 +126,8 @@ def _result(waiting: Mapping[str, Any], fact: Fact) -> list[Any] | None:
             return ["unplaced", fact.reason]
         case Exited():
             # It died before it was ready: a failed start, unless it was not its fault.
+            if not fact.charged and is_unreadable(fact.reason):
+                return ["unreadable", fact.reason]
             return ["failed", fact.reason] if fact.charged else ["lost", fact.reason]
 
 

@@ -164,6 +164,32 @@ def test_hold_is_kept_until_it_is_lifted(run: Run) -> None:
     wait_until(lambda: document(run("state", "b", "--json"))["status"] == "running", "b runs", timeout=40)
 
 
+def test_a_state_that_cannot_be_read_is_shown_and_read_once_more_when_it_is_mended(run: Run) -> None:
+    def status() -> str:
+        return str(document(run("state", "b", "--json"))["status"])
+
+    life = document(run("state", "b", "--json"))
+    assert run("redis", "HSET", "{regrow}:agent:b", "state", "junk", process=True).returncode == 0
+
+    assert run("kill", "b").returncode == 0
+    wait_until(lambda: status() == "parked", "b is parked", timeout=40)
+    sent = run("send", "b", "add", '{"by": 1}')
+
+    assert sent.returncode == 0
+    assert "unreadable_state:stored state does not fit Count" in run("tree").stdout
+    doctor = run("doctor")
+    assert "b (unreadable_state:" in doctor.stdout
+    assert document(run("revive", "--unreadable", "--json"))["agents"] == ["b"]
+    wait_until(lambda: status() == "parked", "b is parked again", timeout=40)
+    assert run("redis", "HSET", "{regrow}:agent:b", "state", '{"total": 7}', process=True).returncode == 0
+    assert "1 agent(s) read their state once more: b" in run("revive", "--unreadable").stdout
+    wait_until(lambda: status() == "running", "b runs", timeout=40)
+    wait_until(lambda: document(run("state", "b", "--json"))["state"]["total"] == 8, "b goes on", timeout=40)
+    assert "none was parked for it" in run("revive", "--unreadable").stdout
+    assert document(run("state", "b", "--json"))["incarnation"] == life["incarnation"] + 3
+    assert (run("revive").returncode, run("revive", "b", "--unreadable").returncode) == (2, 2)
+
+
 def test_killed_agent_comes_back_and_the_events_say_why(run: Run) -> None:
     before = document(run("state", "a", "--json"))["incarnation"]
 

@@ -185,7 +185,8 @@ def test_a_batch_is_applied_in_order_as_one_commit() -> None:
 def test_what_comes_after_is_what_was_committed() -> None:
     found = planned(entry(1), entry(2))
 
-    assert found.after == replace(LOADED, state=found.commit.state or "", version=42, cursor="2000-2")
+    after = replace(LOADED, state=found.commit.state or "", version=42, cursor="2000-2", own_text=True)
+    assert found.after == after
 
 
 def test_two_batches_give_the_same_state_as_one() -> None:
@@ -231,6 +232,19 @@ def test_fields_that_the_code_does_not_know_are_kept() -> None:
     assert state_of(planned(entry(1), loaded=loaded))["colour"] == "red"
 
 
+@pytest.mark.parametrize(
+    "stored", ['{"total":5}', '{ "total": 5, "seen": [] }', '{"seen":[],"total":5,"pad":""}']
+)
+def test_a_text_that_other_code_wrote_is_no_change_by_the_handler(stored: str) -> None:
+    loaded = replace(LOADED, state=stored)
+
+    found = planned(entry(1), loaded=loaded, check_every=1)
+
+    assert (state_of(found)["total"], found.commit.dead) == (6, [])
+    untouched = planned(entry(1, "nothing"), loaded=loaded, check_every=1)
+    assert untouched.commit.state == LOADED.state
+
+
 def test_a_newer_schema_is_left_alone() -> None:
     with pytest.raises(UnreadableState, match="schema 7, newer than this code"):
         planned(entry(1), loaded=replace(LOADED, schema=7))
@@ -245,6 +259,7 @@ def test_an_earlier_schema_is_led_here_and_written_with_the_first_commit(what: s
     assert state_of(found)["total"] == (6 if what == "add" else 5)
     assert (found.commit.schema, found.after.schema) == (2, 2)
     assert found.after.state == found.commit.state
+    assert planned(entry(2, "nothing"), loaded=found.after).commit.state is None
 
 
 @pytest.mark.parametrize("state", ["junk", "[]", '{"total":"x"}', '{"total":NaN}'])
@@ -405,7 +420,7 @@ def test_only_dead_letters_leave_version_and_state() -> None:
     found = planned(raw(1), entry(2, "reject"))
 
     assert (found.commit.version, found.commit.cursor, found.commit.state) == (40, "2000-2", None)
-    assert found.after == replace(LOADED, cursor="2000-2")
+    assert found.after == replace(LOADED, cursor="2000-2", own_text=True)
 
 
 def test_rejections_are_counted() -> None:

@@ -273,6 +273,57 @@ def test_a_parked_child_sits_out_group_restarts_until_it_is_revived_with_a_fresh
     assert tree.exit("a") == ["stop b", "start a", "start b"]
 
 
+UNREADABLE = "unreadable_state:no step"
+
+
+@pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
+@pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all", "rest_for_one", "dynamic"])
+def test_a_child_whose_state_cannot_be_read_is_parked_alone_and_uncharged(
+    strategy: str, restart: str
+) -> None:
+    given = [worker("a", restart=restart), worker("b")]
+    tree = Tree([] if strategy == "dynamic" else given, strategy=strategy, max_restarts=0)
+    for child in given if strategy == "dynamic" else ():
+        tree.feed(ev.StartChild(path="root", child=child))
+        tree.obey()
+
+    assert tree.exit("a", UNREADABLE, charged=False) == []
+
+    assert (tree.status("a"), tree.status("b")) == ("parked", "running")
+    assert (tree.child("a").reason, tree.states["root"].stamps) == (UNREADABLE, ())
+    assert tree.contexts[-1] == "parked"
+    tree.feed(ev.Revive(path="root", child="a", request="revive"))
+    assert tree.obey() == ["start a"]
+
+
+@pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all", "rest_for_one"])
+def test_a_child_that_cannot_be_read_at_its_start_is_parked_and_those_behind_it_start(strategy: str) -> None:
+    tree = Tree([worker("a")], strategy=strategy, max_restarts=0)
+    definition = {**tree.states["root"].definition, "children": [worker("a"), worker("b")]}
+    tree.feed(ev.StopTree(path="root"))
+    tree.obey()
+
+    tree.feed(ev.StartTree(path="root", definition=definition, request="start"))
+    start = tree.orders.pop(0)
+    assert isinstance(start, Start)
+    tree.feed(
+        ev.Exited(path="root", child="a", incarnation=start.incarnation, reason=UNREADABLE, charged=False)
+    )
+
+    assert tree.obey() == ["start b"]
+    assert (tree.status("a"), tree.status("b"), tree.states["root"].status) == (
+        "parked",
+        "running",
+        "running",
+    )
+
+
+def test_a_stop_that_an_agent_returns_with_these_words_is_its_own_end() -> None:
+    tree = Tree([worker("a")])
+
+    assert tree.exit("a", UNREADABLE, charged=True) == ["start a"]
+
+
 def test_a_child_parked_after_failed_starts_leaves_its_group_running() -> None:
     tree = Tree([worker("a"), worker("k", limit=PARK), worker("z")], strategy="one_for_all", max_restarts=9)
     tree.feed(ev.Exited(path="root", child="a", incarnation=1, reason="crash"))

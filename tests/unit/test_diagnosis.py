@@ -119,6 +119,18 @@ def test_late_nodes_are_named() -> None:
     assert diagnosis.judge_nodes({"n1": 0.5}, 3.0).level == "OK"
 
 
+def test_agents_that_do_not_run_though_they_are_wanted_are_named() -> None:
+    assert diagnosis.judge_agents(3, {}, {}).level == "OK"
+    waiting = diagnosis.judge_agents(3, {}, {"a": "no worker node runs agent type 'x'"})
+    assert (waiting.level, "a (no worker node runs agent type 'x')" in waiting.text) == ("WARN", True)
+    parked = diagnosis.judge_agents(3, {"b": "signal:SIGKILL"}, {"a": "no node"})
+    assert ("b (signal:SIGKILL)" in parked.text, "regrow revive ID" in parked.fix) == (True, True)
+    unreadable = diagnosis.judge_agents(3, {"b": "exit:1", "c": "unreadable_state:no step @upcast(1)"}, {})
+    assert "c (unreadable_state:no step @upcast(1))" in unreadable.text
+    assert "b" not in unreadable.text.split()
+    assert "regrow revive --unreadable" in unreadable.fix
+
+
 def test_missing_rights_are_named() -> None:
     assert diagnosis.judge_rights([]).level == "OK"
     assert diagnosis.judge_rights(None).level == "WARN"

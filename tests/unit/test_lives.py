@@ -50,6 +50,12 @@ def test_a_transition_over_its_deadline_is_ended(life: Life) -> None:
     assert judged(life, reading(Phase.APPLYING, since=NOW - 5.1)) is Killed.DEADLINE
 
 
+def test_a_state_that_is_read_for_longer_than_the_deadline_is_an_end(life: Life) -> None:
+    assert judged(life, reading(Phase.READING, since=NOW - 4.9)) is None
+    assert judged(life, reading(Phase.READING, since=NOW - 5.1)) is Killed.DEADLINE
+    assert not is_progressing(life, reading(Phase.READING, since=NOW - 5.1), NOW, 1.0)
+
+
 def test_a_life_without_progress_is_ended_idle_or_not(life: Life) -> None:
     life.beats_at = NOW - 3.1
 

@@ -17,6 +17,7 @@ from regrow_workers.reasons import (
 )
 from regrow_workers.slots import Phase, Reading
 
+SLOW_READ = "reading it took longer than the deadline"
 NOTHING = Knowledge()
 
 
@@ -54,6 +55,19 @@ BUSY = slot(Phase.APPLYING, entry="5-0")
             NOTHING,
             ExitReason("start_failed:no state", "none", True, "no state"),
         ),
+        (
+            WorkerExit.UNREADABLE,
+            slot(Phase.UNREADABLE, said="no step @upcast(1)"),
+            NOTHING,
+            ExitReason("unreadable_state:no step @upcast(1)", "none", False, "no step @upcast(1)"),
+        ),
+        (
+            -9,
+            slot(Phase.READING),
+            Knowledge(Killed.DEADLINE),
+            ExitReason(f"unreadable_state:{SLOW_READ}", "none", False, SLOW_READ),
+        ),
+        (WorkerExit.UNREADABLE, slot(Phase.APPLYING, "1-0"), NOTHING, ExitReason("exit:74", "attempt", True)),
         (-9, BUSY, Knowledge(Killed.DEADLINE), ExitReason("deadline", "attempt", True)),
         (-9, BUSY, Knowledge(Killed.MEMORY), ExitReason("memory", "attempt", True)),
         (-9, BUSY, Knowledge(Killed.FROZEN), ExitReason("frozen", "attempt", True)),

@@ -23,7 +23,7 @@ from regrow_signals.commits import (
     Owner,
     newer,
 )
-from regrow_signals.errors import BadInput, BadPayload, NotStrictJSON, TooLarge
+from regrow_signals.errors import BadInput, BadPayload, NotStrictJSON, TooLarge, UnreadableState
 from regrow_signals.limits import Limits
 from regrow_signals.strict_json import loads
 from regrow_workers.agent import Agent
@@ -132,7 +132,7 @@ class _Batch:
         self.digest = _digest(self.encoded)
         self.version = loaded.version
         self.cursor = loaded.cursor
-        # An initial state, and one that was led here from an earlier schema, is written with the first commit.
+        # An initial state, and one that other code wrote otherwise, is written with the first commit.
         self.new_state = self.encoded != loaded.state
         self.emits: list[EmitAppend] = []
         self.effects: list[EffectAppend] = []
@@ -345,6 +345,7 @@ class _Batch:
             loaded,
             state=self.encoded if self.new_state else loaded.state,
             schema=schema if self.new_state else loaded.schema,
+            own_text=True,
             version=self.version,
             cursor=self.cursor,
             careful_until=loaded.careful_until if careful else "",
@@ -356,15 +357,23 @@ class _Batch:
 
 
 def _current(agent_type: type[Agent[Any]], loaded: Loaded) -> tuple[State, str]:
-    """The state to go on from and its JSON in this code's schema: the stored one, else the initial one."""
+    """The state to go on from and its JSON as this code writes it: the stored one, else the initial one."""
     if loaded.state:
         state = agent_type.parse_state(loaded.state, loaded.schema)
-        return state, loaded.state if loaded.schema == agent_type.definition.schema else encode_state(state)
+        return state, loaded.state if loaded.own_text else _rewritten(state)
     init: object = loads(loaded.init, what="init") if loaded.init else {}
     if not isinstance(init, dict):
         raise BadPayload(f"{loaded.agent}: its init is no JSON object")
     state = agent_type.initial_state(cast("dict[str, Any]", init))
     return state, encode_state(state)
+
+
+def _rewritten(state: State) -> str:
+    """The text that other code has stored, or a person: a field may be missing that has a default by now."""
+    try:
+        return encode_state(state)
+    except NotStrictJSON as error:
+        raise UnreadableState(f"stored state cannot be written again: {error}") from None
 
 
 def _digest(encoded: str) -> str:

@@ -11,7 +11,9 @@ from regrow_workers.spawner_link import life_key
 
 __all__ = ["Life", "Pause", "is_progressing", "must_end"]
 
-UP = frozenset({Phase.IDLE, Phase.APPLYING, Phase.STORING})
+UP = frozenset({Phase.IDLE, Phase.APPLYING, Phase.STORING, Phase.READING})
+TIMED = frozenset({Phase.APPLYING, Phase.READING})
+"""The user's code runs: a transition, or the reading of a stored state (its upcasts and validators)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,7 +80,7 @@ def must_end(
         return None
     if life.kill_at is not None and now >= life.kill_at:
         return Killed.SHUTDOWN_TIME
-    if reading.phase is Phase.APPLYING and now - reading.since > life.deadline:
+    if reading.phase in TIMED and now - reading.since > life.deadline:
         return None if pause.excuses(now, life.deadline) else Killed.DEADLINE
     if reading.phase is Phase.BOOT and now - life.forked_at > start_timeout:
         return None if pause.excuses(now, start_timeout) else Killed.START_TIMEOUT
@@ -91,6 +93,6 @@ def is_progressing(life: Life, reading: Reading, now: float, heartbeat: float) -
     """Whether the next beat may name this life: its counter moved of late, or its transition is inside its deadline."""
     if life.forked_at is None or life.killed is not None:
         return False
-    if reading.phase is Phase.APPLYING:
+    if reading.phase in TIMED:
         return now - reading.since <= life.deadline
     return now - max(life.beats_at, life.forked_at) <= 2 * heartbeat

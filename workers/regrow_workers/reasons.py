@@ -10,7 +10,9 @@ The table (kind, whether the signal in hand is charged, whether the supervisor's
 | an exception in a handler (dead-lettered in the same step) | exception:...       | none    | yes |
 | an exception outside of handlers                           | exception:...       | attempt | yes |
 | it could not start                                         | start_failed:...    | none    | yes |
+| its stored state or record cannot be read by this code     | unreadable_state:...| none    | no, it is parked |
 | killed by us: over its deadline, over its memory           | deadline, memory    | attempt | yes |
+| killed by us: over its deadline while it read its state    | unreadable_state:...| none    | no, it is parked |
 | ended by a MemoryError                                    | memory              | attempt | yes |
 | killed by us: no progress                                  | frozen              | attempt | yes |
 | the same, and somebody had stopped it (SIGSTOP)            | frozen              | kill    | yes |
@@ -52,6 +54,8 @@ Charge = Literal["attempt", "kill", "none"]
 REASON_LENGTH = 300
 ASKED = "shutdown"
 """What a worker's slot says when it released because it was asked to, not by a ``Stop()`` of its own."""
+UNREADABLE = "unreadable_state"
+"""The kind of an end after which the supervisor parks the agent: no restart would mend it."""
 MEMORY = "MemoryError"
 """What a worker's slot says when it was refused memory and ended for it."""
 
@@ -65,6 +69,7 @@ class WorkerExit(IntEnum):
     SUPERSEDED = 71
     FAILED = 72
     RECYCLED = 73
+    UNREADABLE = 74
 
 
 class Killed(StrEnum):
@@ -133,6 +138,8 @@ def spawner_lost() -> ExitReason:
 def _sigkill(slot: Reading, known: Knowledge) -> ExitReason:
     if known.killed is None:
         return ExitReason(f"signal:{signal_name(signal.SIGKILL)}", "kill", True)
+    if known.killed is Killed.DEADLINE and slot.phase is Phase.READING:
+        return _unreadable("reading it took longer than the deadline")
     charge, charged = _KILL_CHARGES[known.killed]
     if known.killed is Killed.FROZEN and known.was_stopped:
         charge = "kill"
@@ -162,5 +169,11 @@ def _our_exit(status: int, slot: Reading, known: Knowledge) -> ExitReason | None
             return ExitReason(f"exception:{slot.said}"[:REASON_LENGTH], "attempt", True, slot.said)
         case (WorkerExit.BOOT_FAILED, Phase.BOOT_FAILED):
             return ExitReason(f"start_failed:{slot.said}"[:REASON_LENGTH], "none", True, slot.said)
+        case (WorkerExit.UNREADABLE, Phase.UNREADABLE):
+            return _unreadable(slot.said)
         case _:
             return None
+
+
+def _unreadable(said: str) -> ExitReason:
+    return ExitReason(f"{UNREADABLE}:{said}"[:REASON_LENGTH], "none", False, said)

@@ -33,20 +33,22 @@ TEXT_BYTES = SLOT_BYTES - _TEXT_AT
 
 
 class Phase(IntEnum):
-    """What a worker is at. The last six are ends: only the worker's own code writes them, so an exit code that a
-    handler happened to choose is never taken for one of ours."""
+    """What a worker is at. Those from 10 on are ends: only the worker's own code writes them, so an exit code that
+    a handler happened to choose is never taken for one of ours."""
 
     FREE = 0
     BOOT = 1
     IDLE = 2
     APPLYING = 3
     STORING = 4
+    READING = 5
     RELEASED = 10
     SUPERSEDED = 11
     FAILED = 12
     BOOT_FAILED = 13
     CRASHED = 14
     RECYCLED = 15
+    UNREADABLE = 16
 
 
 @dataclass(frozen=True, slots=True)

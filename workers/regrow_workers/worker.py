@@ -16,7 +16,14 @@ from regrow_signals.agents import Loaded, Owner
 from regrow_signals.calls import Call, Command
 from regrow_signals.commits import newer
 from regrow_signals.connection import Connection, Interrupted, Sent
-from regrow_signals.errors import BadPayload, Conflict, CorruptKey, RegrowError, StoreError
+from regrow_signals.errors import (
+    BadPayload,
+    Conflict,
+    CorruptKey,
+    RegrowError,
+    StoreError,
+    UnreadableState,
+)
 from regrow_signals.exchange import Entries, stream_command
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
@@ -25,7 +32,7 @@ from regrow_workers.agent import Agent
 from regrow_workers.batch import CommitPlan, Ends
 from regrow_workers.fail_points import FailPoints
 from regrow_workers.process_memory import give_memory_back
-from regrow_workers.reasons import ASKED, WorkerExit
+from regrow_workers.reasons import ASKED, UNREADABLE, WorkerExit
 from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase, Slot
 from regrow_workers.stop_request import StopRequest
@@ -79,6 +86,7 @@ class Worker:
         self._fail = FailPoints(settings.fail_points, incarnation)
         self._watch = StoreWatch(_LOG, agent)
         self._wear = Wear(order)
+        self._order = order
         self._pid = 0
         """Of the process it lives in; 0 before that."""
 
@@ -99,19 +107,13 @@ class Worker:
         self._before: Callable[[str], None] = (
             self._begin_and_fail if self._settings.fail_points else slot.begin
         )
-        self._fail.reach("before_claim")
         try:
-            entries = self._claim()
+            return self._turns(self._begin())
         except _Left:
             self._slot.note(Phase.RELEASED, ASKED)
             return WorkerExit.RELEASED
-        except CorruptKey as error:
-            return self._boot_failed(error)
-        try:
-            return self._turns(entries)
-        except BadPayload as error:
-            # The stored state does not fit the agent's class: no signal is to blame.
-            return self._boot_failed(error)
+        except (BadPayload, CorruptKey) as error:
+            return self._cannot_go_on(error)
 
     def _turns(self, entries: Entries) -> WorkerExit:
         """The loop. ``entries`` are read and not yet applied; they are dropped when the base is loaded anew."""
@@ -213,9 +215,15 @@ class Worker:
             return WorkerExit.FAILED
         return self._release(ends.reason if ends.kind == "stop" else f"shutdown:{ends.reason}")
 
-    def _boot_failed(self, error: Exception) -> WorkerExit:
-        self._slot.note(Phase.BOOT_FAILED, str(error))
-        return WorkerExit.BOOT_FAILED
+    def _cannot_go_on(self, error: BadPayload | CorruptKey) -> WorkerExit:
+        """No signal is to blame: what is stored cannot be read, or there is nothing yet and ``init`` does not fit."""
+        if not isinstance(error, UnreadableState | CorruptKey):
+            self._slot.note(Phase.BOOT_FAILED, str(error))
+            return WorkerExit.BOOT_FAILED
+        if self._base is not None:
+            self._ask(agents.release(self._keys, self._owner, reason=UNREADABLE))
+        self._slot.note(Phase.UNREADABLE, str(error))
+        return WorkerExit.UNREADABLE
 
     # Redis.
 
@@ -223,6 +231,20 @@ class Worker:
     def _loaded(self) -> Loaded:
         assert self._base is not None, "nothing is done before the claim"
         return self._base
+
+    def _begin(self) -> Entries:
+        """Claim, and see at once whether the stored state can be read, not only when a signal comes."""
+        self._fail.reach("before_claim")
+        entries = self._claim()
+        loaded = self._loaded
+        if not loaded.state and loaded.version and self._order.get("resume") != "fresh":
+            raise UnreadableState(f"the state is gone, though the agent is at version {loaded.version}")
+        if loaded.state and (not entries or loaded.schema != self._agent_type.definition.schema):
+            # Else the first plan, which comes next, reads it.
+            self._slot.note(Phase.READING)
+            self._agent_type.parse_state(loaded.state, loaded.schema)
+            self._slot.note(Phase.STORING)
+        return entries
 
     def _claim(self) -> Entries:
         """Claim, and in the same round trip read what waits: the mailbox begins after the cursor."""
