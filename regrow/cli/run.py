@@ -74,9 +74,10 @@ def worker_command(session: Session, application: str) -> int:
 @click.command("effects")
 @APPLICATION
 @click.option("--executors", "-e", type=click.IntRange(1, 256), default=4, show_default=True)
+@click.option("--async-calls", type=int, default=1000, show_default=True, help="Of async effects, at once.")
 @click.pass_obj
-def effects_command(session: Session, application: str, executors: int) -> int:
-    """A node that executes effects of MODULE:TREE, through RQ."""
+def effects_command(session: Session, application: str, executors: int, async_calls: int) -> int:
+    """A node that executes effects of MODULE:TREE: plain ones through RQ, async ones in an event loop."""
     from regrow_workers.effects.effects_node import run_effects  # each process imports only what it runs
 
     settings = session.settings
@@ -89,6 +90,7 @@ def effects_command(session: Session, application: str, executors: int) -> int:
         application=application,
         limits=settings.limits,
         executors=executors,
+        async_calls=async_calls,
         version=importlib.metadata.version("regrow"),
     )
 

@@ -58,7 +58,7 @@ class RegrowCollector(Collector):
 def gather(connection: Connection, keys: Keys) -> dict[str, Labelled]:
     """Every gauge but ``up``, from a few pipelines."""
     now = connection.command(Command(("TIME",), lambda reply: int(reply[0]) * 1000 + int(reply[1]) // 1000))
-    ids, nodes, paths, token, exits, effects, timers = connection.pipeline(
+    ids, nodes, paths, token, exits, effects, awaited, timers = connection.pipeline(
         [
             views.agent_ids(keys),
             views.node_ids(keys),
@@ -66,13 +66,14 @@ def gather(connection: Connection, keys: Keys) -> dict[str, Labelled]:
             views.leader(keys),
             Command(("XLEN", keys.exits), int),
             Command(("ZCARD", keys.effects), int),
+            Command(("ZCARD", keys.effects_async), int),
             Command(("ZCARD", keys.timers), int),
         ]
     )
     gauges: dict[str, Labelled] = {
         "watchdog_leader": {(): 1.0 if token else 0.0},
         "exits_waiting": {(): _count(exits)},
-        "effects_waiting": {(): _count(effects)},
+        "effects_waiting": {(): _count(effects) + _count(awaited)},
         "timers": {(): _count(timers)},
     }
     gauges |= _agents(connection, keys, _listed(ids), now)

@@ -13,7 +13,7 @@ from regrow_signals.answers import answer, cut, entry_id
 from regrow_signals.calls import Arg, Call
 from regrow_signals.errors import BadId, BadInput, TooLarge
 from regrow_signals.ids import check_id
-from regrow_signals.keys import Keys
+from regrow_signals.keys import ASYNC_QUEUE, Keys
 from regrow_signals.limits import Limits
 from regrow_signals.replies import raw
 from regrow_signals.scripts import declare
@@ -88,6 +88,8 @@ class EffectAppend:
     retries: int
     idempotent: bool
     backoff_ms: int = 1000
+    awaited: bool = False
+    """An ``async def``: it waits for an asyncio executor, in a queue of its own."""
 
 
 class DirectiveAppend(ABC):
@@ -204,7 +206,7 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
             args += pair
     for effect in plan.effects:
         args += (effect.effect_id, effect.name, effect.args, effect.timeout_ms, effect.retries)
-        args += (int(effect.idempotent), effect.backoff_ms)
+        args += (int(effect.idempotent), effect.backoff_ms, ASYNC_QUEUE if effect.awaited else "")
     for entry in plan.journal:
         args += entry[:8]
         args += (0, "") if entry.state is None else (1, entry.state)

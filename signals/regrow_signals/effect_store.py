@@ -89,13 +89,16 @@ class ClaimedEffect:
     kills: int
 
 
-def ring(keys: Keys, limit: int, rering_ms: int) -> Call[list[Ring]]:
+def ring(keys: Keys, limit: int, rering_ms: int, *, awaited: bool = False) -> Call[list[Ring]]:
     """Due effects, ``limit`` at most; each is due again after ``rering_ms`` unless it is claimed by then.
+
+    ``awaited``: those that are an ``async def``, which wait in a queue of their own.
 
     An effect whose executor's node is gone is told too: the next claim takes it over.
     """
     args = (f"{keys.tag}:", limit, rering_ms)
-    return Call(RING, (keys.effects,), args, _rings, repeatable=True, hint="ring")
+    queue = keys.effects_async if awaited else keys.effects
+    return Call(RING, (queue,), args, _rings, repeatable=True, hint="ring")
 
 
 def claim_effect(

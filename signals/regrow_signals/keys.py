@@ -12,7 +12,10 @@ from typing import Final
 
 from regrow_signals.ids import check_namespace
 
-__all__ = ["KEY_TABLE", "KeyKind", "Keys"]
+__all__ = ["ASYNC_QUEUE", "KEY_TABLE", "KeyKind", "Keys"]
+
+ASYNC_QUEUE: Final = "-async"
+"""How the keys of async effects' queue end; those of the others end with nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,9 @@ KEY_TABLE: Final[tuple[KeyKind, ...]] = (
     KeyKind("events", "stream", "every life event", "none, capped", "starts, exits, restarts, escalations"),
     KeyKind("effect:", "hash", "commit, claim_effect, settle", "none", "a committed effect not yet settled"),
     KeyKind("effects", "zset", "commit, ring, settle", "none", "effects by the time they are due to ring"),
+    KeyKind("effects-async", "zset", "commit, ring, settle", "none", "the same of async effects"),
     KeyKind("bell", "list", "commit", "none", "one element at most; wakes the ringer"),
+    KeyKind("bell-async", "list", "commit", "none", "one element at most; wakes an asyncio executor"),
     KeyKind(
         "subscriptions", "hash", "subscribe, commit, decision", "none", "patterns, and how many subscribe"
     ),
@@ -86,8 +91,10 @@ class Keys:
         "_prefix",
         "agents",
         "bell",
+        "bell_async",
         "counters",
         "effects",
+        "effects_async",
         "events",
         "exits",
         "held",
@@ -116,7 +123,9 @@ class Keys:
         self.counters: Final = f"{prefix}counters"
         self.events: Final = f"{prefix}events"
         self.effects: Final = f"{prefix}effects"
+        self.effects_async: Final = f"{prefix}effects{ASYNC_QUEUE}"
         self.bell: Final = f"{prefix}bell"
+        self.bell_async: Final = f"{prefix}bell{ASYNC_QUEUE}"
         self.subscriptions: Final = f"{prefix}subscriptions"
         self.wildcards: Final = f"{prefix}wildcards"
         self.timers: Final = f"{prefix}timers"

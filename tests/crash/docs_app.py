@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal as os_signals
 
@@ -40,6 +41,12 @@ def charge(run: EffectContext, fails: int) -> int:
     return run.attempt
 
 
+@effect
+async def fetch(run: EffectContext) -> int:
+    await asyncio.sleep(0)
+    return 0
+
+
 class Front(Agent[Seen], name="front"):
     @handles("note")
     def note(self, seen: Seen, signal: Signal) -> Step[Seen]:
@@ -51,8 +58,9 @@ class Front(Agent[Seen], name="front"):
 
     @handles("order")
     def order(self, seen: Seen, signal: Signal) -> Step[Seen]:
-        return seen.evolve(count=seen.count + 1), charge.run(signal.value)
+        return seen.evolve(count=seen.count + 1), charge.run(signal.value), fetch.run()
 
+    @handles(fetch.done)
     @handles(charge.done)
     def charged(self, seen: Seen, done: Done[int]) -> Step[Seen]:
         return seen.evolve(count=seen.count + done.result)

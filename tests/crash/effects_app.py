@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import time
@@ -66,6 +67,24 @@ def swallow() -> None:
 @effect(name="charge")
 def charge(run: EffectContext, how: str, marks: str) -> str:
     return misbehave(run, how, marks)
+
+
+@effect(name="fetch", timeout=20)
+async def fetch(run: EffectContext, how: str, marks: str) -> str:
+    """Waits until a file named ``go`` lies beside the marks, or misbehaves."""
+    if how == "slow":
+        await asyncio.sleep(60)
+    if how != "wait":
+        return misbehave(run, how, marks)
+    misbehave(run, "", marks)
+    while not (Path(marks).parent / "go").exists():
+        await asyncio.sleep(0.05)
+    return "fetched"
+
+
+@effect(name="post", idempotent=False)
+async def post(run: EffectContext, how: str, marks: str) -> str:
+    return await fetch(run, how, marks)
 
 
 class _Tree:

@@ -168,10 +168,11 @@ class Scenario:
 
     def effects(self) -> None:
         self.client.send("front", "order", 1)  # fails once
-        wait_until(lambda: self.effects_counted("done"), "the effect is done", 20)
+        wait_until(lambda: self.effects_counted("charge"), "the effect is done", 20)
+        wait_until(lambda: self.effects_counted("fetch"), "the async effect is done", 20)
 
-    def effects_counted(self, outcome: str) -> object:
-        return self.raw.hget(self.keys.counters, f"effects_total|name=charge|outcome={outcome}")
+    def effects_counted(self, name: str) -> object:
+        return self.raw.hget(self.keys.counters, f"effects_total|name={name}|outcome=done")
 
     def held_emits(self) -> None:
         ask_watchdog(self.connection, self.keys, "hold", {"target": "slow"})

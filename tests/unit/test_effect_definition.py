@@ -4,6 +4,7 @@
 # (functions that must be refused are defined for that alone)
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -238,11 +239,6 @@ def unchecked(**keywords: Any) -> Callable[[F], Any]:
     return marks
 
 
-def asynchronous() -> None:
-    @unchecked()
-    async def refused(run: EffectContext) -> None: ...
-
-
 def asynchronous_generator() -> None:
     @unchecked()
     async def refused(run: EffectContext) -> AsyncIterator[int]:
@@ -309,8 +305,7 @@ class threading_lock:
 @pytest.mark.parametrize(
     ("definition", "told"),
     [
-        (asynchronous, "async def; effects are plain functions so far"),
-        (asynchronous_generator, "async def"),
+        (asynchronous_generator, "is a generator"),
         (generator, "is a generator"),
         (without_context, "first parameter must be run: EffectContext"),
         (context_not_first, "first parameter must be annotated order: EffectContext"),
@@ -392,3 +387,16 @@ def test_a_handler_for_anothers_outcome_is_refused() -> None:
             @handle(note_down.done)  # type: ignore[untyped-decorator]
             def noted(self, order: Order, done: Done[Receipt]) -> Step[Order]:
                 return order
+
+
+def test_async_def_is_awaited_in_a_test_and_run_to_its_end_where_nothing_else_goes_on() -> None:
+    @effect(name="unit.fetched")
+    async def fetched(run: EffectContext, url: str) -> int:
+        return len(url)
+
+    run = EffectContext(id="e-1")
+
+    assert fetched.awaited
+    assert fetched.run("abc").awaited
+    assert asyncio.run(fetched(run, "abc")) == 3
+    assert fetched.execute(run, '{"url": "abcd"}') == "4"

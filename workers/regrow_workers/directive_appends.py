@@ -83,6 +83,7 @@ def _effect(
             retries=run.retries,
             idempotent=run.idempotent,
             backoff_ms=run.backoff_ms,
+            awaited=run.awaited,
         )
     )
     appends.size += len(args.encode()) + OVERHEAD

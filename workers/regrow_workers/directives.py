@@ -201,6 +201,7 @@ class EffectRun(Directive):
     retries: int = field(default=3, compare=False)
     idempotent: bool = field(default=True, compare=False)
     backoff_ms: int = field(default=1_000, compare=False)
+    awaited: bool = field(default=False, compare=False)
 
     def args_json(self, limits: Limits) -> str:
         """The arguments as strict JSON; ``NotStrictJSON`` or ``TooLarge`` if they are not, or do not fit."""

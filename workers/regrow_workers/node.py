@@ -226,6 +226,7 @@ class Node:
         if self._spawner is None:
             return
         self._spawner.ready = True
+        self._spawner.awaits = message["awaits"]
         self._spawner_failures = 0
         self._types = message["types"]
         for warning in message["warnings"]:

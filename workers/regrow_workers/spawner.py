@@ -355,5 +355,6 @@ def _live(link: SpawnerLink, slots_fd: int) -> int:
     gc.freeze()
     # Agents run on nodes that announce their type: executors run none.
     types = {} if config.kind == "effects" else _announced(application)
-    link.send({"is": "ready", "types": types, "warnings": warnings, "fresh": spawner.fresh})
+    awaits = any(effect.awaited for effect in application.effects.values())
+    link.send({"is": "ready", "types": types, "warnings": warnings, "fresh": spawner.fresh, "awaits": awaits})
     return spawner.run()

@@ -28,6 +28,8 @@ class SpawnerProcess:
         self.slots = SlotTable.create(slots)
         self.link, theirs = SpawnerLink.pair()
         self.ready = False
+        self.awaits = False
+        """Whether its application has effects that are an ``async def``."""
         self.heard_at: float | None = None
         self._reaped: int | None = None
         # Inherited: a child that has only begun could not ignore them yet, and would die of a Ctrl-C with a traceback.

@@ -87,6 +87,8 @@ class Worker:
         self._watch = StoreWatch(_LOG, agent)
         self._wear = Wear(order)
         self._order = order
+        self.clock: Callable[[], float] = time.monotonic
+        """What a batch's work is measured by, in seconds."""
         self._pid = 0
         """Of the process it lives in; 0 before that."""
 
@@ -186,7 +188,7 @@ class Worker:
             loaded,
             entries,
             self._limits,
-            time.monotonic,
+            self.clock,
             owner=self._owner,
             before=self._before,
             max_signals=self._settings.read_count,

@@ -40,7 +40,7 @@
 -- ARGV 27 raises           how many counters
 -- ARGV 28 others           how many directives of other kinds
 -- ARGV ... lists           kind keys n, word.. (of others) | target | entry reason error attempts n field.. | target no, n, field.. |
---                          id name args timeout retries idempotent backoff |
+--                          id name args timeout retries idempotent backoff queue |
 --                          entry signal type at_ms version directives digest outcome has_state state | counter, by
 -- REPLY ok <landed before> <blocked> <held>
 -- REPLY corrupt <key> <why>
@@ -84,7 +84,9 @@ if record[3] ~= base_version or record[4] ~= base_cursor then
   return {'refused', 'conflict', record[3], record[4]}
 end
 if emits > 0 then wrong = corrupt({held, 'zset'}) end
-if orders > 0 then wrong = wrong or corrupt({effects, 'zset', bell, 'list'}) end
+if orders > 0 then
+  for _, queue in ipairs({'', '-async'}) do wrong = wrong or corrupt({effects .. queue, 'zset', bell .. queue, 'list'}) end
+end
 for i = 1, orders do
   wrong = wrong or corrupt({KEYS[11 + 3 * targets + i], 'hash'})
 end
@@ -169,16 +171,20 @@ if holding > 0 then
   count(counters, 'emits_held_total|type=' .. ARGV[11], holding)
 end
 
+local ringing = {}
 for i = 1, orders do
-  local id = ARGV[at + 1]
+  local id, queue = ARGV[at + 1], ARGV[at + 8]
   local entry = redis.call('XADD', outbox, '*', 'kind', 'effect', 'effect', id, 'name', ARGV[at + 2], 'args', ARGV[at + 3],
     'at_ms', now, 'timeout_ms', ARGV[at + 4], 'retries', ARGV[at + 5], 'idempotent', ARGV[at + 6], 'backoff_ms', ARGV[at + 7])
   redis.call('HSET', KEYS[11 + 3 * targets + i], 'agent', ARGV[1], 'entry', entry, 'birth', record[9] or '', 'name', ARGV[at + 2],
-    'status', 'pending', 'attempts', 0, 'kills', 0, 'due_ms', now, 'timeout_ms', ARGV[at + 4], 'idempotent', ARGV[at + 6])
-  redis.call('ZADD', effects, now, id)
-  at = at + 7
+    'status', 'pending', 'attempts', 0, 'kills', 0, 'due_ms', now, 'timeout_ms', ARGV[at + 4], 'idempotent', ARGV[at + 6], 'queue', queue)
+  redis.call('ZADD', effects .. queue, now, id)
+  ringing[queue] = true
+  at = at + 8
 end
-if orders > 0 and redis.call('LLEN', bell) == 0 then redis.call('LPUSH', bell, '1') end
+for queue in pairs(ringing) do
+  if redis.call('LLEN', bell .. queue) == 0 then redis.call('LPUSH', bell .. queue, '1') end
+end
 
 write_directives(others, work, false)
 

@@ -20,10 +20,10 @@ local effects = KEYS[2]
 local bell = KEYS[3]
 local prefix, node, executor = ARGV[1], ARGV[2], ARGV[3]
 
-local wrong = corrupt({claims, 'set', effects, 'zset', bell, 'list'})
+local wrong = corrupt({claims, 'set', effects, 'zset', effects .. '-async', 'zset', bell, 'list', bell .. '-async', 'list'})
 if wrong then return wrong end
 local now = now_ms()
-local reply, freed = {'ok'}, false
+local reply, freed = {'ok'}, {}
 local function tell(id, word)
   reply[#reply + 1] = id
   reply[#reply + 1] = word
@@ -48,13 +48,15 @@ for _, id in ipairs(redis.call('SMEMBERS', claims)) do
     else
       redis.call('HSET', key, 'status', 'pending', 'token', '', 'due_ms', now, 'kills', found.kills + 1,
         'attempts', math.max(found.attempts - 1, 0))
-      redis.call('ZADD', effects, now, id)
+      redis.call('ZADD', effects .. found.queue, now, id)
       redis.call('SREM', claims, id)
       count(prefix .. 'counters', 'effects_total|name=' .. found.name .. '|outcome=abandoned', 1)
-      freed = true
+      freed[bell .. found.queue] = true
     end
     tell(id, word)
   end
 end
-if freed and redis.call('LLEN', bell) == 0 then redis.call('LPUSH', bell, '1') end
+for each in pairs(freed) do
+  if redis.call('LLEN', each) == 0 then redis.call('LPUSH', each, '1') end
+end
 return reply

@@ -27,7 +27,7 @@ local effects = KEYS[2]
 local claims = KEYS[3]
 local prefix, effect_id = ARGV[1], ARGV[2]
 
-local wrong = corrupt({effect, 'hash', effects, 'zset', claims, 'set'})
+local wrong = corrupt({effect, 'hash', effects, 'zset', effects .. '-async', 'zset', claims, 'set'})
 if wrong then return wrong end
 local found = read_effect(prefix, effect_id)
 if not found then
@@ -72,7 +72,7 @@ if not mine then
   found.attempts = found.attempts + 1
   redis.call('HSET', effect, 'status', 'claimed', 'attempts', found.attempts, 'kills', found.kills, 'node', ARGV[3],
     'executor', ARGV[4], 'token', ARGV[5], 'claimed_ms', now)
-  redis.call('ZADD', effects, now + found.timeout_ms + 10000, effect_id)
+  redis.call('ZADD', effects .. found.queue, now + found.timeout_ms + 10000, effect_id)
   redis.call('SADD', claims, effect_id)
 end
 return {'ok', found.agent, found.name, order.args or 'null', string.format('%.0f', found.attempts),

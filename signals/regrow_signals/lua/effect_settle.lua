@@ -23,7 +23,7 @@ local effects = KEYS[2]
 local bell = KEYS[3]
 local prefix, effect_id, token, outcome = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-local wrong = corrupt({effect, 'hash', effects, 'zset', bell, 'list'})
+local wrong = corrupt({effect, 'hash', effects, 'zset', effects .. '-async', 'zset', bell, 'list', bell .. '-async', 'list'})
 if wrong then return wrong end
 local found = read_effect(prefix, effect_id)
 if not found then
@@ -44,8 +44,9 @@ if outcome ~= 'retry' then
 end
 local due = now + ARGV[6]
 redis.call('HSET', effect, 'status', 'pending', 'token', '', 'settled_token', token, 'due_ms', due)
-redis.call('ZADD', effects, due, effect_id)
+redis.call('ZADD', effects .. found.queue, due, effect_id)
 redis.call('SREM', prefix .. 'claims:' .. (found.node or ''), effect_id)
+bell = bell .. found.queue
 if due <= now and redis.call('LLEN', bell) == 0 then redis.call('LPUSH', bell, '1') end
 count(prefix .. 'counters', 'effects_total|name=' .. found.name .. '|outcome=retry', 1)
 return {'ok', '0'}

@@ -5,17 +5,29 @@
 
     return order.evolve(stage="charging"), charge.run(order.id, order.cents)
 
-Effects are looked up by name among the functions marked here, never by a path that Redis names. Arguments and results
-are JSON, by the function's annotations.
+An ``async def`` runs on an asyncio executor, where thousands of them can wait in one process; a ``def`` on an executor
+of its own. Effects are looked up by name among the functions marked here, never by a path that Redis names. Arguments
+and results are JSON, by the function's annotations.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    get_type_hints,
+    overload,
+)
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -30,7 +42,7 @@ from regrow_workers.directives import EffectRun
 from regrow_workers.effects.outcome_payloads import Done, Failed, InDoubt, named
 from regrow_workers.validation import first_problem, one_line
 
-__all__ = ["Effect", "EffectContext", "effect", "registered_effects"]
+__all__ = ["AsyncEffect", "Effect", "EffectContext", "effect", "registered_effects"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,6 +86,8 @@ class Effect(Generic[P, R]):
         self.retries: Final = retries
         self.idempotent: Final = idempotent
         self.backoff_ms: Final = backoff_ms
+        self.awaited: Final = inspect.iscoroutinefunction(function)
+        """An ``async def``."""
         self.__doc__ = function.__doc__
         signature = inspect.signature(function)
         _check_kind(name, function, signature)
@@ -117,6 +131,7 @@ class Effect(Generic[P, R]):
             retries=self.retries,
             idempotent=self.idempotent,
             backoff_ms=self.backoff_ms,
+            awaited=self.awaited,
         )
 
     def parse_args(self, text: str) -> dict[str, Any]:
@@ -155,11 +170,19 @@ class Effect(Generic[P, R]):
         except (PydanticSerializationError, UnicodeError) as error:
             raise NotStrictJSON(f"{what}: {one_line(error)}") from None
 
+    def call(self, run: EffectContext, values: Mapping[str, Any]) -> object:
+        """Call the function where nothing else goes on: an ``async def`` gets an event loop of its own."""
+        function: Callable[..., Any] = self.function
+        result = function(run, **values)
+        if self.awaited:
+            import asyncio  # large: executors of plain functions do without
+
+            return asyncio.run(result)
+        return result
+
     def execute(self, run: EffectContext, args: str) -> str:
         """Call the function with stored arguments: its result as JSON, or whatever it raises."""
-        values = self.parse_args(args)
-        function: Callable[..., R] = self.function
-        return self.encode_result(function(run, **values))
+        return self.encode_result(self.call(run, self.parse_args(args)))
 
     @staticmethod
     def _plain(adapter: TypeAdapter[Any], value: object, what: str) -> Any:
@@ -168,11 +191,36 @@ class Effect(Generic[P, R]):
         return adapter.dump_python(valid, mode="json", by_alias=False)
 
 
+class AsyncEffect(Effect[P, R]):
+    """An effect that is an ``async def``: called directly, it is awaited."""
+
+    def __call__(  # type: ignore[override]
+        self, run: EffectContext, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        function: Callable[..., Any] = self.function
+        return cast("Coroutine[Any, Any, R]", function(run, *args, **kwargs))
+
+
 def registered_effects() -> Mapping[str, Effect[..., Any]]:
     """All effects that this process has defined, by name."""
     return dict(_registry)
 
 
+class _Mark(Protocol):
+    """What ``@effect(...)`` is: an ``async def`` becomes an ``AsyncEffect``."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[EffectContext, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncEffect[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[EffectContext, P], R], /) -> Effect[P, R]: ...
+
+
+@overload
+def effect(
+    function: Callable[Concatenate[EffectContext, P], Coroutine[Any, Any, R]], /
+) -> AsyncEffect[P, R]: ...
 @overload
 def effect(function: Callable[Concatenate[EffectContext, P], R], /) -> Effect[P, R]: ...
 @overload
@@ -183,7 +231,7 @@ def effect(
     idempotent: bool = True,
     backoff: Duration = 1.0,
     name: str | None = None,
-) -> Callable[[Callable[Concatenate[EffectContext, P], R]], Effect[P, R]]: ...
+) -> _Mark: ...
 def effect(
     function: Callable[..., Any] | None = None,
     /,
@@ -211,7 +259,8 @@ def effect(
             )
         if type(idempotent) is not bool:
             raise BadDefinition(f"effect {chosen}: idempotent={idempotent!r} must be True or False")
-        made: Effect[..., Any] = Effect(
+        kind: Any = AsyncEffect if inspect.iscoroutinefunction(marked) else Effect
+        made: Effect[..., Any] = kind(
             marked,
             name=chosen,
             timeout_ms=_ms(chosen, "timeout", timeout),
@@ -257,9 +306,7 @@ def _ms(effect_name: str, field: str, value: Duration, *, zero: bool = False) ->
 
 
 def _check_kind(name: str, function: object, signature: inspect.Signature) -> None:
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise BadDefinition(f"effect {name} is an async def; effects are plain functions so far: write def")
-    if inspect.isgeneratorfunction(function):
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise BadDefinition(f"effect {name} is a generator; return one value")
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):

@@ -1,7 +1,8 @@
 """``regrow effects``: a node whose processes are executors. It joins, beats, drains and leaves as every node does.
 
 ``Node`` is the loop. What differs: an ``ExecutorRoster`` keeps the executors at their number and gives back what a dead
-one held, and a ``Ringer`` turns due effects into doorbells of RQ.
+one held, and a ``Ringer`` turns due effects into doorbells of RQ. One of the executors, if the application has effects
+that are an ``async def``, runs an event loop, and rings for itself.
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ def run_effects(
     application: str,
     limits: Limits | None = None,
     executors: int = 4,
+    async_calls: int = 1000,
     version: str = "",
 ) -> int:
     """Run an effects node until it is told to end; returns the process's exit code. Main thread only."""
     if not 1 <= executors <= settings.max_workers:
         raise BadSetting(f"executors must be from 1 to {settings.max_workers}, not {executors}")
+    if async_calls != 0 and not 2 <= async_calls <= 100_000:
+        raise BadSetting(f"async calls must be 0 (none here) or from 2 to 100,000, not {async_calls}")
     connection_options(rq_url)
     if settings.die_with_parent:
         die_with_parent()
@@ -45,6 +49,7 @@ def run_effects(
         application=application,
         limits=limits,
         executors=executors,
+        async_calls=async_calls,
         version=version,
     )
     return node.run()
@@ -65,11 +70,13 @@ class EffectsNode(Node):
         application: str,
         limits: Limits | None,
         executors: int,
+        async_calls: int,
         version: str,
     ) -> None:
         self._rq_url = rq_url
         self._namespace = namespace
         self._executors = executors
+        self._async_calls = async_calls
         super().__init__(
             settings, url=url, namespace=namespace, application=application, limits=limits, version=version
         )
@@ -81,6 +88,7 @@ class EffectsNode(Node):
             self._limits,
             self._reporter.hand_in,
             wanted=self._executors,
+            async_calls=self._async_calls,
             rq_url=self._rq_url,
         )
 

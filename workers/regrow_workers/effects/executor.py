@@ -15,7 +15,7 @@ import signal
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from regrow_signals.calls import Call
 from regrow_signals.connection import Connection
@@ -26,12 +26,13 @@ from regrow_signals.effect_store import (
     claim_effect,
     settle_effect,
 )
-from regrow_signals.errors import BadInput, CorruptKey, FateUnknown, StoreUnavailable
+from regrow_signals.errors import CorruptKey, FateUnknown, StoreUnavailable
 from regrow_signals.keys import Keys
 from regrow_workers import log
 from regrow_workers.application import Application
 from regrow_workers.effects import settlement
-from regrow_workers.effects.effect import EffectContext
+from regrow_workers.effects.async_executor import run_async_executor
+from regrow_workers.effects.calling import log_settlement, prepare, raised, returned
 from regrow_workers.effects.rq_doorbell import EffectWorker
 from regrow_workers.effects.settlement import Held, Settlement
 from regrow_workers.effects.time_limit import TimeLimitExceeded, time_limit
@@ -40,7 +41,6 @@ from regrow_workers.slots import Phase, Slot
 from regrow_workers.spawner_link import Message
 from regrow_workers.stop_request import StopRequest
 from regrow_workers.store_watch import StoreWatch
-from regrow_workers.tracebacks import exception_line, exception_place
 from regrow_workers.worker_config import WorkerConfig
 
 __all__ = ["Executor", "run_executor"]
@@ -57,6 +57,8 @@ def run_executor(
     config: WorkerConfig, application: Application, message: Message, slot: Slot, stop: StopRequest
 ) -> WorkerExit:
     """An executor's whole life, after the fork."""
+    if message["order"]["calls"] > 1:
+        return run_async_executor(config, application, message, slot)
     name: str = message["order"]["executor"]
     executor = Executor(
         name=name,
@@ -169,34 +171,19 @@ class Executor:
 
     def _outcome(self, claimed: ClaimedEffect, held: Held) -> Settlement:
         """Call the function; whatever it does, short of ending the process, becomes a settlement."""
-        effect = self._application.effects.get(claimed.name)
-        if effect is None:
-            return settlement.unknown_name(held, self._application.effects, self._application.name)
-        try:
-            values = effect.parse_args(claimed.args)
-        except BadInput as error:
-            return settlement.failed(held, f"not called: {error}")
-        context = EffectContext(
-            id=claimed.effect_id,
-            agent=claimed.agent,
-            name=claimed.name,
-            attempt=claimed.attempts,
-            at_ms=claimed.at_ms,
-        )
-        function: Callable[..., Any] = effect.function
+        prepared = prepare(self._application, claimed, held)
+        if isinstance(prepared, Settlement):
+            return prepared
         try:
             # The alarm is set before the slot says so: from outside, a call is never older than from inside.
             with time_limit(claimed.timeout_ms / 1000):
                 self._slot.begin("0")
-                result = function(context, **values)
+                result = prepared.effect.call(prepared.run, prepared.values)
         except TimeLimitExceeded:
             return settlement.after_timeout(held)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  an effect may raise anything
-            return settlement.after_exception(held, f"{exception_line(error)}{exception_place(error)}")
-        try:
-            return settlement.done(held, effect.encode_result(result, self._limits))
-        except Exception as error:  # noqa: BLE001  a model's own serializer may raise anything
-            return settlement.failed(held, f"it ran, and its result cannot be told: {exception_line(error)}")
+            return raised(held, error)
+        return returned(prepared.effect, held, result, self._limits)
 
     def _settle(self, held: Held, outcome: Settlement) -> None:
         call = settle_effect(
@@ -225,18 +212,3 @@ class Executor:
             else:
                 self._watch.answered()
                 return answer
-
-
-def log_settlement(held: Held, outcome: Settlement) -> None:
-    """One line for each try that did not succeed."""
-    level = logging.DEBUG if outcome.outcome == "done" else logging.WARNING
-    log.event(
-        _LOG,
-        f"effect_{outcome.outcome}",
-        level=level,
-        effect=held.name,
-        effect_id=held.effect_id,
-        attempt=held.attempts,
-        error=outcome.error,
-        retry_in_ms=outcome.retry_in_ms or None,
-    )

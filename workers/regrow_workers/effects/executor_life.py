@@ -12,10 +12,21 @@ from regrow_workers.lives import Life, Pause, must_end
 from regrow_workers.reasons import ExitReason, Killed
 from regrow_workers.slots import Phase, Reading
 
-__all__ = ["GRACE", "ExecutorLife", "held_in", "must_end_executor", "settle_for_the_dead", "started_well"]
+__all__ = [
+    "GRACE",
+    "ExecutorLife",
+    "held_in",
+    "in_hand",
+    "must_end_executor",
+    "settle_for_the_dead",
+    "started_well",
+]
 
 GRACE: Final = 1.0
 """Seconds that a call gets after its own alarm, before it is ended from outside."""
+
+BLOCKED_SECONDS: Final = 10.0
+"""How long one call may keep an event loop from going round: all others in it wait as well."""
 
 YOUNG: Final = 5.0
 
@@ -25,11 +36,21 @@ class ExecutorLife(Life):
     """``agent`` is the executor's name. ``overdue``: what it held when it was killed for being over the time limit."""
 
     overdue: Held | None = None
+    calls: int = 1
+    """How many it can have in hand at once; more than one: it is an asyncio executor."""
 
 
 def held_in(reading: Reading) -> Held | None:
     """What the executor is calling, or was calling when it died; None outside a call."""
     return Held.from_text(reading.said) if reading.phase is Phase.APPLYING else None
+
+
+def in_hand(life: ExecutorLife) -> int:
+    """How many calls it has in hand."""
+    reading = life.slot.read()
+    if life.calls == 1:
+        return int(held_in(reading) is not None)
+    return int(reading.said) if reading.phase is Phase.IDLE and reading.said.isdecimal() else 0
 
 
 def must_end_executor(
@@ -46,6 +67,10 @@ def must_end_executor(
     In a call only its time limit counts: native code may keep the interpreter's lock, and so the progress counter, for
     as long as the author allowed the call to take.
     """
+    if life.calls > 1 and life.killed is None and reading.phase is Phase.IDLE:
+        blocked = now - reading.since > BLOCKED_SECONDS and not pause.excuses(now, BLOCKED_SECONDS)
+        if blocked:
+            return Killed.FROZEN
     held = held_in(reading)
     life.deadline = float("inf") if held is None else held.timeout_ms / 1000 + GRACE
     why = must_end(life, reading, now, start_timeout=start_timeout, node_timeout=node_timeout, pause=pause)

@@ -16,6 +16,7 @@ from regrow_workers import log
 from regrow_workers.effects.executor_life import (
     ExecutorLife,
     held_in,
+    in_hand,
     must_end_executor,
     settle_for_the_dead,
     started_well,
@@ -53,13 +54,16 @@ class ExecutorRoster:
         hand_in: Callable[[Call[Any]], None],
         *,
         wanted: int,
+        async_calls: int,
         rq_url: str,
     ) -> None:
+        """``async_calls``: places of the asyncio executor, which is there if the application awaits; 0: none."""
         self._settings = settings
         self._keys = keys
         self._max_kills = limits.max_kills
         self._hand_in = hand_in
         self._wanted = wanted
+        self._async_calls = async_calls
         self._rq_url = rq_url
         self._lives: dict[str, ExecutorLife] = {}
         self._spawner: SpawnerProcess | None = None
@@ -75,7 +79,7 @@ class ExecutorRoster:
 
     @property
     def load(self) -> int:
-        return sum(1 for life in self._lives.values() if held_in(life.slot.read()) is not None)
+        return sum(in_hand(life) for life in self._lives.values())
 
     def next_due(self) -> float:
         """When something has to be done, monotonic: a kill, a start that was put off, a second look."""
@@ -83,7 +87,7 @@ class ExecutorRoster:
             each.kill_at for each in self._lives.values() if each.kill_at is not None and each.killed is None
         ]
         due += [at for at, _, _ in self._second_looks[:1]]
-        if self._is_short():
+        if self._missing():
             due.append(self._not_before)
         return min(due, default=float("inf"))
 
@@ -195,12 +199,18 @@ class ExecutorRoster:
 
     # Below: what the above is made of.
 
-    def _is_short(self) -> bool:
-        ready = self._spawner is not None and self._node != "" and not self._draining
-        return ready and len(self._lives) < self._wanted
+    def _missing(self) -> int:
+        """Places of the executor that is to be started next; 0: all are there, or none can be."""
+        spawner = self._spawner
+        if spawner is None or self._node == "" or self._draining:
+            return 0
+        awaiting = sum(life.calls > 1 for life in self._lives.values())
+        if spawner.awaits and self._async_calls and not awaiting:
+            return self._async_calls
+        return int(len(self._lives) - awaiting < self._wanted)
 
     def _fill(self) -> None:
-        while self._is_short() and time.monotonic() >= self._not_before:
+        while (calls := self._missing()) and time.monotonic() >= self._not_before:
             spawner = self._spawner
             slot = spawner.slots.take() if spawner is not None else None
             if spawner is None or slot is None:
@@ -209,10 +219,15 @@ class ExecutorRoster:
             self._count += 1
             name = f"{self._node}.{self._count}"
             life = ExecutorLife(
-                agent=name, incarnation=self._count, node=self._node, slot=slot, deadline=float("inf")
+                agent=name,
+                incarnation=self._count,
+                node=self._node,
+                slot=slot,
+                deadline=float("inf"),
+                calls=calls,
             )
             self._lives[life.key] = life
-            order = {"order": "executor", "executor": name, "rq_url": self._rq_url}
+            order = {"order": "executor", "executor": name, "rq_url": self._rq_url, "calls": calls}
             spawner.say(
                 {"do": "start", "key": life.key, "slot": slot.index, "node": self._node, "order": order}
             )

@@ -1,0 +1,211 @@
+"""The asyncio executor: one process in which many ``async def`` effects wait at once, each under claim and settle.
+
+1. It rings for itself: as many due effects as it has places free, woken by the bell of their queue. No RQ in between.
+2. Each is a task: claim, call under its time limit, settle; the same refusals and repeats as everywhere.
+3. Should the process die on any line, the node gives back all that it held: what may be repeated is pending again, the
+   rest is in doubt. Which of its calls was to blame, nobody can know.
+4. The loop shows itself at least once a second. A call that blocks it for ``BLOCKED_SECONDS`` blocks all others too:
+   the node ends the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from regrow_signals.async_connection import AsyncConnection
+from regrow_signals.calls import Call, Command
+from regrow_signals.effect_store import (
+    ClaimedEffect,
+    EffectClaimed,
+    EffectGone,
+    Ring,
+    claim_effect,
+    ring,
+    settle_effect,
+)
+from regrow_signals.errors import CorruptKey, FateUnknown, StoreError, StoreUnavailable
+from regrow_signals.keys import Keys
+from regrow_workers import log
+from regrow_workers.application import Application
+from regrow_workers.effects import settlement
+from regrow_workers.effects.calling import log_settlement, prepare, raised, returned
+from regrow_workers.effects.settlement import Held, Settlement
+from regrow_workers.reasons import ASKED, WorkerExit
+from regrow_workers.slots import Phase, Slot
+from regrow_workers.spawner_link import Message
+from regrow_workers.store_watch import StoreWatch
+from regrow_workers.worker_config import WorkerConfig
+
+__all__ = ["AsyncExecutor", "run_async_executor"]
+
+_LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+
+RERING_MS: Final = 4_000
+LONGEST_WAIT: Final = 0.5
+SHOW_SECONDS: Final = 0.5
+
+
+def run_async_executor(
+    config: WorkerConfig, application: Application, message: Message, slot: Slot
+) -> WorkerExit:
+    """An asyncio executor's whole life, after the fork."""
+    executor = AsyncExecutor(
+        name=message["order"]["executor"],
+        node=message["node"],
+        calls=message["order"]["calls"],
+        application=application,
+        config=config,
+        slot=slot,
+    )
+    return asyncio.run(executor.run())
+
+
+class AsyncExecutor:
+    """The loop and its tasks. Made inside the process, before its event loop."""
+
+    def __init__(
+        self, *, name: str, node: str, calls: int, application: Application, config: WorkerConfig, slot: Slot
+    ) -> None:
+        self._name = name
+        self._node = node
+        self._places = calls
+        self._application = application
+        self._config = config
+        self._limits = config.limits
+        self._keys = Keys(config.namespace)
+        self._slot = slot
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._watch = StoreWatch(_LOG, "asyncio executor")
+
+    async def run(self) -> WorkerExit:
+        """Until SIGTERM, and then to the end of what is in hand: a drain that runs out kills."""
+        self._stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
+        self._bell = AsyncConnection.open(self._config.url, name=f"regrow:{self._name}:bell"[:200])
+        self._connection = AsyncConnection.open(self._config.url, name=f"regrow:{self._name}"[:200])
+        showing = asyncio.create_task(self._show())
+        await self._until_stopped(self._take())
+        while self._running:
+            await asyncio.wait(self._running.values())
+        showing.cancel()
+        await self._bell.close()
+        await self._connection.close()
+        self._slot.note(Phase.RELEASED, ASKED)
+        return WorkerExit.RELEASED
+
+    async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+        task, stop = asyncio.create_task(work), asyncio.create_task(self._stop.wait())
+        await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if task.done():
+            task.result()
+        task.cancel()
+
+    async def _show(self) -> None:
+        """To the node: that the loop goes round, and how many calls are in hand."""
+        while True:
+            self._slot.note(Phase.IDLE, str(len(self._running)))
+            await asyncio.sleep(SHOW_SECONDS)
+
+    # Taking.
+
+    async def _take(self) -> None:
+        while True:
+            try:
+                found = await self._ring()
+            except CorruptKey as error:
+                log.event(_LOG, "effects_unreadable", level=logging.ERROR, error=str(error))
+                await asyncio.sleep(5.0)
+            except StoreError as error:
+                await asyncio.sleep(self._watch.failed(error))
+            else:
+                self._watch.answered()
+                for one in found:
+                    self._begin(one.effect_id)
+
+    async def _ring(self) -> list[Ring]:
+        """What is due and has a place here; waits a while if there is nothing."""
+        free = self._places - len(self._running)
+        if free <= 0:
+            await asyncio.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
+            return []
+        found = await self._bell.call(ring(self._keys, free, RERING_MS, awaited=True))
+        found = [one for one in found if one.effect_id not in self._running]
+        if not found:
+            wait = Command(("BLPOP", self._keys.bell_async, f"{LONGEST_WAIT:.3f}"), bool)
+            await self._bell.command(wait, wait=LONGEST_WAIT)
+        return found
+
+    def _begin(self, effect_id: str) -> None:
+        task = asyncio.create_task(self._execute(effect_id), name=effect_id)
+        self._running[effect_id] = task
+        task.add_done_callback(lambda _: self._running.pop(effect_id, None))
+
+    # One effect.
+
+    async def _execute(self, effect_id: str) -> None:
+        token = secrets.token_hex(16)
+        call = claim_effect(
+            self._keys, effect_id, node=self._node, executor=self._name, token=token,
+            max_kills=self._limits.max_kills,
+        )  # fmt: skip
+        try:
+            claimed = await self._answered(call)
+        except (EffectClaimed, EffectGone) as refusal:
+            log.event(_LOG, "effect_not_claimed", level=logging.DEBUG, reason=str(refusal))
+            return
+        except CorruptKey as error:
+            log.event(_LOG, "effect_unreadable", level=logging.ERROR, effect_id=effect_id, error=str(error))
+            return
+        held = Held.of(claimed, token)
+        await self._settle(held, await self._outcome(claimed, held))
+
+    async def _outcome(self, claimed: ClaimedEffect, held: Held) -> Settlement:
+        """Call the function; whatever it does, short of ending the process, becomes a settlement."""
+        prepared = prepare(self._application, claimed, held)
+        if isinstance(prepared, Settlement):
+            return prepared
+        function: Callable[..., Any] = prepared.effect.function
+        limit = asyncio.timeout(claimed.timeout_ms / 1000)
+        try:
+            async with limit:
+                if prepared.effect.awaited:
+                    result = await function(prepared.run, **prepared.values)
+                else:  # it was an async def when it was ordered
+                    result = await asyncio.to_thread(function, prepared.run, **prepared.values)
+        except (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  an effect may raise anything
+            return settlement.after_timeout(held) if limit.expired() else raised(held, error)
+        return returned(prepared.effect, held, result, self._limits)
+
+    async def _settle(self, held: Held, outcome: Settlement) -> None:
+        call = settle_effect(
+            self._keys, held.effect_id, held.token, outcome.outcome, outcome.data, retry_in_ms=outcome.retry_in_ms
+        )  # fmt: skip
+        try:
+            await self._answered(call)
+        except EffectClaimed as error:
+            log.event(
+                _LOG, "effect_taken_away", level=logging.WARNING, effect_id=held.effect_id, reason=str(error)
+            )
+            return
+        except CorruptKey as error:
+            log.event(_LOG, "effect_untold", level=logging.ERROR, effect_id=held.effect_id, error=str(error))
+            return
+        log_settlement(held, outcome)
+
+    async def _answered(self, call: Call[T]) -> T:
+        """Ask until Redis answers; refusals are raised."""
+        while True:
+            try:
+                answer = await self._connection.call(call)
+            except (StoreUnavailable, FateUnknown) as error:
+                await asyncio.sleep(self._watch.failed(error))
+            else:
+                self._watch.answered()
+                return answer
