@@ -138,8 +138,8 @@ class AsyncExecutor:
         found = await self._bell.call(ring(self._keys, free, RERING_MS, awaited=True))
         found = [one for one in found if one.effect_id not in self._running]
         if not found:
-            wait = Command(("BLPOP", self._keys.bell_async, f"{LONGEST_WAIT:.3f}"), bool)
-            await self._bell.command(wait, wait=LONGEST_WAIT)
+            pop = ("BLPOP", self._keys.bell_async, f"{LONGEST_WAIT:.3f}")
+            await self._bell.command(Command(pop, bool, wait=LONGEST_WAIT))
         return found
 
     def _begin(self, effect_id: str) -> None:
