@@ -25,7 +25,16 @@ from regrow_workers.context import Context
 from regrow_workers.directives import Directive, Emit, Stop
 from regrow_workers.effects.effect import Effect, EffectContext, effect
 from regrow_workers.effects.outcome_payloads import Done, Failed, InDoubt
+from regrow_workers.family_directives import Demonitor, Monitor, Spawn, StopChild
 from regrow_workers.handlers import handles
+from regrow_workers.lifecycle import (
+    AgentCreated,
+    AgentDown,
+    AgentOrphaned,
+    AgentRestarted,
+    ChildExit,
+    ChildStarted,
+)
 from regrow_workers.state import State
 from regrow_workers.step import Step
 from regrow_workers.timers import Cancel, Cron, Schedule
@@ -33,8 +42,9 @@ from regrow_workers.upcasts import upcast
 
 __all__ = [
     "Agent", "State", "upcast", "handles", "Step", "Context", "Payload", "Signal", "Reject",
-    "Directive", "Emit", "Schedule", "Cron", "Cancel", "Stop",
+    "Directive", "Emit", "Schedule", "Cron", "Cancel", "Stop", "Spawn", "StopChild", "Monitor", "Demonitor",
     "Reply", "Ask", "Replied", "Unreplied", "Forward",
+    "AgentCreated", "AgentRestarted", "AgentOrphaned", "AgentDown", "ChildStarted", "ChildExit",
     "effect", "Effect", "EffectContext", "Done", "Failed", "InDoubt",
     "Supervisor", "ChildSpec", "Backoff", "on_worker_start",
     "Client", "AsyncClient", "Message", "Receipt", "SentReceipt", "Status",

@@ -9,12 +9,12 @@ from typing import Any, Final, cast
 from regrow_signals.creation import Creation
 from regrow_signals.errors import BadInput, TooLarge
 from regrow_signals.limits import Limits
-from regrow_supervisor.commit_plan import InitialState, register_agent
 from regrow_supervisor.definition import SpecError, full_child
 from regrow_supervisor.requests import MAX_SPEC_CHARS
 from regrow_supervisor.spec import child_definition
 from regrow_workers.child_spec import ChildSpec
 from regrow_workers.state import encode_state
+from regrow_workers.stored_child import InitialState, register_agent
 
 __all__ = ["creation"]
 

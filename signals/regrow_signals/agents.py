@@ -95,6 +95,8 @@ class Loaded:
     """Largest state in bytes; None: the limit's."""
     guard: str = ""
     """What an impure handler meets; empty: as its type says, or the process."""
+    parent: str = ""
+    """The agent that spawned it; empty: none."""
 
 
 def claim(keys: Keys, limits: Limits, owner: Owner, *, pid: int) -> Call[Loaded]:
@@ -172,7 +174,7 @@ def _loaded(agent: str, limits: Limits) -> Callable[[Any], Loaded]:
     def parse(reply: Any) -> Loaded:
         found = answer(reply, agent)[1:]
         kind, birth, state, schema, version, cursor, careful, trying, init = found[:9]
-        most_attempts, most_kills, blocked, supervisor, max_state, guard = found[9:]
+        most_attempts, most_kills, blocked, supervisor, max_state, guard, parent = found[9:]
         entry, attempts, kills = trying.split(" ") if trying else ("", "0", "0")
         max_attempts = int(most_attempts or limits.max_attempts)
         max_kills = int(most_kills or limits.max_kills)
@@ -196,6 +198,7 @@ def _loaded(agent: str, limits: Limits) -> Callable[[Any], Loaded]:
             supervisor=supervisor,
             max_state=int(max_state) if max_state else None,
             guard=guard,
+            parent=parent,
         )
 
     return parse

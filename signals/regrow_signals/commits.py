@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from regrow_signals.answers import answer, cut, entry_id
 from regrow_signals.calls import Arg, Call
-from regrow_signals.errors import BadId, BadInput, TooLarge
+from regrow_signals.errors import BadId, BadInput, DirectiveRefused, TooLarge
 from regrow_signals.ids import check_id
 from regrow_signals.keys import ASYNC_QUEUE, Keys
 from regrow_signals.limits import Limits
@@ -174,7 +174,8 @@ class CommitReply:
 
 
 def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
-    """Write the batch, whole or not at all. Raises ``Fenced``, or ``Conflict`` when Redis is elsewhere.
+    """Write the batch, whole or not at all. Raises ``Fenced``, ``Conflict`` when Redis is elsewhere, and
+    ``DirectiveRefused``, which names the signal that cannot be applied.
 
     An emit beyond ``max_hops`` becomes the sender's dead letter. Counts ``signals_applied_total``, and for each dead
     letter ``signals_dead_total``, besides the plan's own counters.
@@ -327,5 +328,7 @@ def _check(limits: Limits, plan: Commit) -> None:
 
 
 def _reply(reply: Any, agent: str) -> CommitReply:
+    if reply[:2] == ["refused", "directive"]:
+        raise DirectiveRefused(*map(str, reply[2:5]))
     _, landed, blocked, held = answer(reply, agent)
     return CommitReply(landed_before=landed == "1", blocked=blocked == "1", held=int(held))

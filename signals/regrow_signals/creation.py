@@ -20,7 +20,7 @@ from regrow_signals.limits import Limits
 from regrow_signals.mailbox import Outgoing, Receipt, entry_words, receipt_of
 from regrow_signals.scripts import declare
 
-__all__ = ["CREATE_OP", "Creation", "create_and_send"]
+__all__ = ["CREATE_OP", "Creation", "create_and_send", "record_json"]
 
 CREATE_OP: Final = "create"
 """The ``op`` of the request that the script leaves for the watchdog."""
@@ -60,7 +60,7 @@ def create_and_send(keys: Keys, limits: Limits, creation: Creation, outgoing: Ou
     )  # fmt: skip
     args: tuple[Arg, ...] = (
         limits.max_mailbox, limits.max_dead, limits.dedupe_window_ms, limits.dedupe_ids, MAX_EXITS, agent, path,
-        creation.spec, new_id(), _record(new), signal.id,
+        creation.spec, new_id(), record_json(new), signal.id,
         signal.content_digest() if outgoing.remember else "", *entry_words(signal),
     )  # fmt: skip
 
@@ -75,12 +75,12 @@ def create_and_send(keys: Keys, limits: Limits, creation: Creation, outgoing: Ou
     return Call(CREATE, names, args, parse, repeatable=outgoing.remember, hint=agent)
 
 
-def _record(new: Register) -> str:
-    """Strings and lists only, so that cjson changes nothing."""
+def record_json(new: Register) -> str:
+    """As the scripts read it: strings and lists only, so that cjson changes nothing."""
     fresh, fields = registration(new)
     flat = {
         name: [word for pair in part.items() for word in pair]
-        for name, part in (("fresh", fresh), ("fields", fields))
+        for name, part in (("fresh", fresh), ("fields", fields), ("first", new.first_entry()))
     }
     named = {"birth": new.birth, "type": new.type, "max_mailbox": fields["max_mailbox"]}
     return json.dumps({**flat, **named}, ensure_ascii=True)

@@ -18,12 +18,15 @@ from regrow_signals.ids import check_id, new_id
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_signals.nodes import ExitReport, exit_kind
+from regrow_signals.notices import Notice, created_notice
 from regrow_signals.scripts import declare
 
 __all__ = [
     "AgentBounds",
     "AgentUpdate",
+    "Bond",
     "DecisionCommit",
+    "Down",
     "NodeOrder",
     "Register",
     "StartOrder",
@@ -85,7 +88,18 @@ class Register:
     state: str = ""
     schema: int = 1
     bounds: AgentBounds = _UNBOUNDED
+    parent: str = ""
+    """The agent that spawned it, and by which tag it knows it."""
+
+    tag: str = ""
+    told: bool = False
+    """Its type asks for the notice ``agent.created``."""
+
     birth: str = field(default_factory=new_id)
+
+    def first_entry(self) -> dict[str, str]:
+        """What a new registration's mailbox begins with; empty: nothing."""
+        return created_notice(self.agent, self.birth, self.parent).fields() if self.told else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +137,25 @@ class AgentUpdate:
     incarnation: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Bond:
+    """``child`` holds this tag in its parent's record, or does not any more."""
+
+    parent: str
+    tag: str
+    child: str
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """A life of ``agent`` is over: whoever monitors it gets this notice, once."""
+
+    agent: str
+    type: str
+    data: Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCommit:
     """One decision. ``exits_entry`` is the event that it answers, '' for a tick or a verdict."""
@@ -142,6 +175,11 @@ class DecisionCommit:
     restarts: Sequence[str] = ()
     deletions: Sequence[str] = ()
     """Idle agents, forgotten for good; ``NotIdle`` (and nothing is written) if one has anything to do, or a process."""
+    ended: Sequence[str] = ()
+    """Agents that are forgotten too, but for those that have anything to do, or a process."""
+    bonds: Sequence[Bond] = ()
+    notices: Sequence[Notice] = ()
+    downs: Sequence[Down] = ()
 
 
 def commit_decision(keys: Keys, limits: Limits, decision: DecisionCommit) -> Call[int]:
@@ -150,7 +188,7 @@ def commit_decision(keys: Keys, limits: Limits, decision: DecisionCommit) -> Cal
     Raises ``NotLeader``, or ``Conflict`` when a supervisor's version, an incarnation or the exits entry is not what the
     decision was made from. Not repeatable: after an unknown fate the leader reads again and sees whether it landed.
     """
-    plan = _plan(keys, decision)
+    plan = _plan(keys, limits, decision)
     names = [
         keys.leader, keys.exits, keys.agents, keys.nodes, keys.supervisors, keys.counters, keys.events,
         *_named(plan),
@@ -159,7 +197,7 @@ def commit_decision(keys: Keys, limits: Limits, decision: DecisionCommit) -> Cal
     return Call(DECISION, names, args, lambda reply: int(answer(reply, "decision")[1]), hint="decision")
 
 
-def _plan(keys: Keys, decision: DecisionCommit) -> dict[str, Any]:
+def _plan(keys: Keys, limits: Limits, decision: DecisionCommit) -> dict[str, Any]:
     if decision.exits_entry:
         entry_id(decision.exits_entry, "exits entry")
     return {
@@ -176,7 +214,17 @@ def _plan(keys: Keys, decision: DecisionCommit) -> dict[str, Any]:
             {"node": node, "key": keys.node(node), "control": keys.control(node)}
             for node in decision.lost_nodes
         ],
-        "deletions": [_deletion(keys, agent) for agent in decision.deletions],
+        "deletions": [
+            *(_deletion(keys, agent, "idle") for agent in decision.deletions),
+            *(_deletion(keys, agent, "ended") for agent in decision.ended),
+        ],
+        "bonds": [_bond(keys, bond) for bond in decision.bonds],
+        "notices": [_notice(notice) for notice in decision.notices],
+        "downs": [
+            {"agent": down.agent, "type": down.type, "data": json.dumps(down.data)} for down in decision.downs
+        ],
+        "max_mailbox": str(limits.max_mailbox),
+        "notice_room": str(limits.extra_room),
         "restarts": [keys.agent(agent) for agent in decision.restarts],
         "replies": [{"key": keys.reply(request), "json": text} for request, text in decision.replies],
         "counters": [[name, str(by)] for name, by in decision.counters.items()],
@@ -203,22 +251,40 @@ def registration(new: Register) -> tuple[dict[str, str], dict[str, str]]:
         "incarnation": "0", "owner": "", "status": "registered", "restarts": "0", "trying": "", "careful_until": "",
         "clean": "1", "ended": "", "charge": "none", "handled": "0", "failed": "0", "blocked": "0",
     }  # fmt: skip
+    if new.parent:
+        fresh["parent"] = new.parent
     fields = {"type": new.type, "supervisor": new.supervisor, "init": new.init}
+    if new.parent:
+        fields["tag"] = new.tag
     return fresh, {**fields, **new.bounds.to_fields()}
 
 
 def _register(keys: Keys, new: Register) -> dict[str, Any]:
     fresh, fields = registration(new)
-    return {"key": keys.agent(new.agent), "agent": new.agent, "fresh": _flat(fresh), "fields": _flat(fields)}
-
-
-def _deletion(keys: Keys, agent: str) -> dict[str, str]:
     return {
-        "agent": agent, "key": keys.agent(agent), "mailbox": keys.mailbox(agent), "outbox": keys.outbox(agent),
+        "key": keys.agent(new.agent), "agent": new.agent, "fresh": _flat(fresh), "fields": _flat(fields),
+        "mailbox": keys.mailbox(new.agent), "first": _flat(new.first_entry()),
+    }  # fmt: skip
+
+
+def _deletion(keys: Keys, agent: str, why: str) -> dict[str, str]:
+    return {
+        "agent": agent, "why": why,
+        "key": keys.agent(agent), "mailbox": keys.mailbox(agent), "outbox": keys.outbox(agent),
         "dead": keys.dead(agent), "journal": keys.journal(agent), "seen": keys.seen(agent),
         "seen_old": keys.seen_old(agent), "fate": keys.fate(agent), "held": keys.held,
         "timers_of": keys.timers_of(agent),
     }  # fmt: skip
+
+
+def _bond(keys: Keys, bond: Bond) -> dict[str, str]:
+    return {
+        "key": keys.agent(bond.parent), "tag": bond.tag, "child": bond.child, "holds": str(int(bond.holds))
+    }  # fmt: skip
+
+
+def _notice(notice: Notice) -> dict[str, Any]:
+    return {"agent": notice.agent, "type": notice.type, "fields": _flat(notice.fields())}
 
 
 def _update(keys: Keys, update: AgentUpdate) -> dict[str, Any]:
@@ -276,8 +342,10 @@ def _named(plan: Mapping[str, Any]) -> list[str]:
     """Every key that the plan names, once."""
     named: dict[str, None] = dict.fromkeys(plan["restarts"])
     for item in plan["deletions"]:
-        named.update((key, None) for name, key in item.items() if name != "agent")
-    for listed in ("supervisors", "register", "updates", "lost", "orders", "lost_nodes", "replies"):
+        named.update((key, None) for name, key in item.items() if name not in ("agent", "why"))
+    for listed in ("supervisors", "register", "updates", "lost", "orders", "lost_nodes", "replies", "bonds"):
         for item in plan[listed]:
-            named.update((item[name], None) for name in ("key", "control", "node_key") if name in item)
+            named.update(
+                (item[name], None) for name in ("key", "control", "node_key", "mailbox") if name in item
+            )
     return list(named)

@@ -17,6 +17,7 @@ RegrowError
     Conflict                      version or cursor is not what was expected
     NotLeader
     NotIdle                         an agent that was to be deleted as idle has something to do
+    DirectiveRefused                a directive cannot be carried out: its signal is planned again, as a dead letter
     SupervisorCallRefused         OTP's errors of start_child and its kin
       ChildNotFound  AlreadyStarted  AlreadyPresent  StillRunning  StillRestarting  MaxChildren  StartFailed
       SupervisorNotFound  NotDynamic
@@ -65,6 +66,7 @@ __all__ = [
     "Conflict",
     "NotLeader",
     "NotIdle",
+    "DirectiveRefused",
     "SupervisorCallRefused",
     "SupervisorNotFound",
     "NotDynamic",
@@ -186,6 +188,16 @@ class NotLeader(Refused):
 
 class NotIdle(Refused):
     """An agent was to be deleted as idle, and something was accepted in that instant."""
+
+
+class DirectiveRefused(Refused):
+    """A directive cannot be carried out. ``entry`` is its signal's; ``reason`` and ``why`` those of its dead letter."""
+
+    def __init__(self, entry: str, reason: str, why: str) -> None:
+        super().__init__(f"{reason}: {why}")
+        self.entry = entry
+        self.reason = reason
+        self.why = why
 
 
 class SupervisorCallRefused(Refused):

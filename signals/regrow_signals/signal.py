@@ -14,7 +14,7 @@ from regrow_signals.finite import check_finite
 from regrow_signals.ids import check_id, check_type, new_id
 from regrow_signals.limits import Limits
 
-__all__ = ["FIELDS", "SOURCE", "Payload", "Signal"]
+__all__ = ["FIELDS", "NOTICE", "SOURCE", "Payload", "Signal"]
 
 SOURCE: Final = "regrow:client"
 """The source of a signal whose sender names none."""
@@ -24,6 +24,9 @@ OPTIONAL: Final = (
 )  # fmt: skip
 FIELDS: Final = ("id", "type", "source", "data", *OPTIONAL, "hops")
 """The mailbox fields that make a signal, ``at_ms`` apart."""
+
+NOTICE: Final = "notice"
+"""The mailbox field of what regrow itself sends: no part of a signal, so nobody else can make one."""
 
 _KNOWN: Final = frozenset(FIELDS)
 

@@ -86,7 +86,7 @@ def _terminate_child(world: World, s: SupervisorState, request: str, args: Args)
         return
     s.plan = (*s.plan, ["reply", request])
     if child.alive:
-        begin_stop(world, s, child, "call")
+        begin_stop(world, s, child, "call", said=args.get("reason", ""))
     elif s.is_dynamic or (child.restart == "temporary" and not child.held):
         forget_child(world, s, child)
     else:

@@ -6,9 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
-from regrow_signals.decisions import AgentBounds
 from regrow_signals.leadership import (
     AgentUpdate,
     DecisionCommit,
@@ -22,21 +21,17 @@ from regrow_supervisor.codec import changes, to_fields
 from regrow_supervisor.created import split_answers
 from regrow_supervisor.decide import SupervisorCrashed
 from regrow_supervisor.leader_view import LeaderView, changed_children
+from regrow_supervisor.notices import tell
 from regrow_supervisor.orders import Kill, Report, Start, Stop
 from regrow_supervisor.requests import agents_of, answer_json
 from regrow_supervisor.states import ChildState, SupervisorState
 from regrow_supervisor.turn import Turn
+from regrow_workers.stored_child import InitialState, bounds_of, register_agent
 
-__all__ = ["Extras", "InitialState", "next_versions", "plan_commit", "register_agent", "registrations"]
+__all__ = ["Extras", "next_versions", "plan_commit", "registrations"]
 
 TREES_FIELD = "trees"
 """Beside the codec's fields in a root's record: JSON list of the digests of its trees, the last one in force."""
-
-
-class InitialState(Protocol):
-    """How an agent's state begins: (type, init) -> (state as JSON, schema); ("", 0) lets its worker make it."""
-
-    def __call__(self, type_name: str, init: Mapping[str, Any]) -> tuple[str, int]: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,6 +68,7 @@ def plan_commit(
     for report in turn.reports:
         if report.context in ("shutdown", "paused", "parked"):
             counters[f"supervisor_{_COUNTED[report.context]}_total|supervisor={report.path}"] += 1
+    told = tell(view, turn, restarts, [failed.agent for failed in unstarted])
     return DecisionCommit(
         token=token,
         exits_entry=extras.exits_entry,
@@ -97,6 +93,10 @@ def plan_commit(
         counters=dict(counters),
         deletions=[agent for agent in extras.deletions if not _on_record(view, turn, agent)],
         restarts=[child for _, child in restarts if child not in view.corrupt],
+        ended=[agent for agent in told.ended if agent not in view.corrupt],
+        bonds=[bond for bond in told.bonds if bond.parent not in view.corrupt],
+        notices=told.notices,
+        downs=told.downs,
     )
 
 
@@ -139,30 +139,6 @@ def registrations(
         if agent not in view.corrupt and (known is None or known.path != path):
             found.append(register_agent(agent, path, spec, initial))
     return found
-
-
-def register_agent(agent: str, path: str, spec: Mapping[str, Any], initial: InitialState) -> Register:
-    start = cast("Mapping[str, Any]", spec["start"])
-    state, schema = _begin(start, initial)
-    return Register(
-        agent=agent,
-        type=str(start.get("type", "")),
-        supervisor=path,
-        init=json.dumps(start.get("init") or {}),
-        state=state,
-        schema=schema,
-        bounds=_bounds(start),
-    )
-
-
-def _bounds(start: Mapping[str, Any]) -> AgentBounds:
-    """What the spec leaves out is left to the setting of whoever sends to the agent or runs it."""
-    return AgentBounds(**{name: start.get(name) for name in AgentBounds._fields})
-
-
-def _begin(start: Mapping[str, Any], initial: InitialState) -> tuple[str, int]:
-    """The state that a child's spec begins with."""
-    return initial(str(start.get("type", "")), cast("Mapping[str, Any]", start.get("init") or {}))
 
 
 def _supervisor_writes(
@@ -213,14 +189,17 @@ def _start_order(start: Start, node: str, initial: InitialState) -> StartOrder:
         "incarnation": str(start.incarnation),
         "supervisor": start.path,
     }
-    fresh = _begin(start.start, initial) if start.start.get("resume") == "fresh" else None
+    fresh = None
+    if start.start.get("resume") == "fresh":
+        init = cast("Mapping[str, Any]", start.start.get("init") or {})
+        fresh = initial(str(start.start.get("type", "")), init)
     return StartOrder(
         agent=start.child,
         incarnation=start.incarnation,
         node=node,
         fields=fields,
         fresh=fresh,
-        bounds=_bounds(start.start),
+        bounds=bounds_of(start.start),
     )
 
 

@@ -14,13 +14,14 @@ from regrow_signals.errors import CorruptKey
 from regrow_signals.keys import Keys
 from regrow_signals.leadership import DecisionCommit
 from regrow_signals.limits import Limits
-from regrow_supervisor.commit_plan import Extras, InitialState, next_versions, plan_commit, registrations
+from regrow_supervisor.commit_plan import Extras, next_versions, plan_commit, registrations
 from regrow_supervisor.events import Event
 from regrow_supervisor.leader import Lease
 from regrow_supervisor.leader_view import UNUSABLE, AgentView, LeaderView
 from regrow_supervisor.states import SupervisorState
 from regrow_supervisor.turn import Turn, take_turn
 from regrow_workers import log
+from regrow_workers.stored_child import InitialState
 
 __all__ = ["Committer"]
 
@@ -87,7 +88,7 @@ class Committer:
         for placed in turn.starts:
             start = placed.start
             view.settle(start.child, placed.node, start.incarnation, start.path)
-        for agent in plan.deletions:
+        for agent in (*plan.deletions, *plan.ended):
             view.leave(agent)
             view.agents.pop(agent, None)
         view.take_over(next_versions(view, turn, plan.supervisors), turn.removed)
@@ -128,6 +129,8 @@ def _agents_written(plan: DecisionCommit) -> set[str]:
         *(update.agent for update in plan.agent_updates),
         *(report.agent for report in plan.lost),
         *plan.deletions,
+        *plan.ended,
+        *(bond.parent for bond in plan.bonds),
     }
 
 

@@ -1,4 +1,4 @@
-"""What becomes of an agent that a ``send`` registered and whose start failed: pure.
+"""What becomes of an agent that a ``send`` or a ``Spawn`` registered and whose start failed: pure.
 
 Nobody waits for the answer to such a request. So the agent stays registered with its mailbox, and its record and an
 event say why nobody runs it. ``about(agent)`` stands in for a request's id all the way through queue and decision: it
@@ -49,6 +49,8 @@ def split_answers(
     awaited: list[tuple[str, str]] = []
     failed: list[NotStarted] = []
     for request, text in answers:
+        if not request:
+            continue
         if not request.startswith(_MARK):
             awaited.append((request, text))
             continue

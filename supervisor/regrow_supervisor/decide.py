@@ -16,6 +16,7 @@ from typing import Any
 from regrow_supervisor.calls import answer_call
 from regrow_supervisor.ending import end, terminate
 from regrow_supervisor.events import Batch, Event, KillSupervisor, NodeAvailable, Tick
+from regrow_supervisor.families import settle_families, start_branch, start_spawned
 from regrow_supervisor.inbox import feed
 from regrow_supervisor.orders import Decision
 from regrow_supervisor.restarting import child_exited, retry
@@ -46,12 +47,16 @@ def decide(states: Mapping[str, SupervisorState], event: Event, now_ms: int) -> 
         feed(world, event)
     except Exception as cause:
         raise SupervisorCrashed(getattr(event, "path", ""), cause) from cause
-    while world.runnable:
-        path = world.runnable.popleft()
-        try:
-            _advance(world, path)
-        except Exception as cause:
-            raise SupervisorCrashed(path, cause) from cause
+    while True:
+        while world.runnable:
+            path = world.runnable.popleft()
+            try:
+                _advance(world, path)
+            except Exception as cause:
+                raise SupervisorCrashed(path, cause) from cause
+        settle_families(world, states)
+        if not world.runnable:
+            break
     return Decision(
         states={path: s for path, s in world.drafts.items() if states.get(path) != s},
         removed=tuple(path for path in world.removed if path in states),
@@ -176,6 +181,10 @@ def _handle(world: World, s: SupervisorState, message: list[Any]) -> None:
             answer_call(world, s, op, request, args)
         case ["stop", reason, request, origin]:
             terminate(s, reason, origin, request)
+        case ["spawned", child]:
+            start_spawned(world, s, child)
+        case ["branch", name]:
+            start_branch(world, s, name)
         case ["wake"]:
             s.plan = (*s.plan, ["up", -1, "wake"])
         case _:

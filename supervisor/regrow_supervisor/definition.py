@@ -3,12 +3,14 @@
     supervisor  strategy, max_restarts, max_seconds, auto_shutdown, max_children, children: [child, ..]
                 keep       children added at run time come back when the supervisor itself is restarted
                 limit      the limit of each child that has none of its own (see child)
+                owner      the agent whose spawned children they are (families.py)
                 pause      the root does not end when it gives up, it pauses: {first_ms, longest_ms}
     child       id, start (opaque to a decision: what shell and node need), restart, significant, type, shutdown (ms,
                 "brutal_kill", "infinity"), modules
                 supervisor the definition of a nested supervisor
                 limit      counted by itself: {max_restarts, max_seconds, on_exceeded: "park" | "escalate"}
                 backoff    {first_ms, factor, longest_ms}
+                parent, tag, on_parent_death, ephemeral  of a child that an agent spawned (families.py)
                 idle_delete_ms  how long it may have nothing to do before it is deleted (of dynamic supervisors alone)
                 incarnation  the last number used before it came on record
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from regrow_signals.creation import CREATE_OP
 from regrow_signals.errors import BadId
+from regrow_signals.families import SPAWN_OP, STOP_CHILD_OP
 from regrow_signals.ids import check_id
 from regrow_signals.replies import is_text
 from regrow_supervisor.created import about
@@ -48,7 +49,8 @@ class NodeChanged:
 class RequestMade:
     """A client's or an operator's request; the answer goes to ``{ns}:reply:<request>``.
 
-    Nobody waits for the answer to a ``create``: its ``request`` says which agent it is about (created.py).
+    Nobody waits for the answer to a ``create`` or a ``spawn``: its ``request`` says which agent it is about
+    (created.py); nor for that to a ``stop_child``, whose request is empty.
     """
 
     request: str
@@ -105,8 +107,10 @@ def _node(texts: Mapping[str, str]) -> Entry:
 def _request(texts: Mapping[str, str]) -> Entry:
     request = check_id(texts["request"], "request")
     rest = {name: value for name, value in texts.items() if name not in ("kind", "request", "op")}
-    if texts["op"] == CREATE_OP:
+    if texts["op"] in (CREATE_OP, SPAWN_OP):
         request = about(check_id(texts["child"], "child"))
+    elif texts["op"] == STOP_CHILD_OP:
+        request = ""
     return RequestMade(request, texts["op"], rest)
 
 

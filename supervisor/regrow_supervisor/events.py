@@ -25,6 +25,7 @@ __all__ = [
     "NodeAvailable",
     "RestartChild",
     "Revive",
+    "SpawnChild",
     "StartChild",
     "StartFailed",
     "StartTree",
@@ -127,10 +128,21 @@ class StartChild:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnChild:
+    """An agent (``owner``) spawned ``child`` (a stored form) under its family's supervisor ``path`` (families.py)."""
+
+    path: str
+    owner: str
+    child: Mapping[str, Any]
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TerminateChild:
     """``handle``: the life meant, where the caller knows it (OTP's dynamic supervisors take nothing else).
 
-    ``alive`` says of a handle that is no child of this supervisor whether some process has it.
+    ``alive`` says of a handle that is no child of this supervisor whether some process has it. ``reason`` is what
+    those who watch the child are told in place of a plain ``shutdown``.
     """
 
     path: str
@@ -138,6 +150,7 @@ class TerminateChild:
     request: str = ""
     handle: int | None = None
     alive: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +301,7 @@ Event = (
     | StopSupervisor
     | KillSupervisor
     | ForgetIdle
+    | SpawnChild
     | NodeAvailable
     | Tick
     | Batch

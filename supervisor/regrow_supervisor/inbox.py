@@ -9,6 +9,7 @@ from regrow_supervisor import events as ev
 from regrow_supervisor.calls import is_forgettable
 from regrow_supervisor.children import forget_child, set_child
 from regrow_supervisor.definition import with_incarnations
+from regrow_supervisor.families import spawn
 from regrow_supervisor.killing import kill_supervisor, kill_unreadable
 from regrow_supervisor.retrying import retry_due
 from regrow_supervisor.starting import start_supervisor
@@ -43,6 +44,8 @@ def feed(world: World, event: ev.Event) -> None:
             _tick(world)
         case ev.ForgetIdle():
             _forget_idle(world, event)
+        case ev.SpawnChild():
+            spawn(world, event)
         case ev.Hold() | ev.Unhold() | ev.Revive():
             _intent(world, event)
         case _:
@@ -144,8 +147,14 @@ def _message(event: ev.Call) -> tuple[str, str, dict[str, Any]]:
         case ev.StartChild():
             return "start_child", event.request, {"child": event.child}
         case ev.TerminateChild() | ev.GetChildSpec():
-            op = "terminate_child" if isinstance(event, ev.TerminateChild) else "get_childspec"
-            return op, event.request, {"child": event.child, "handle": event.handle, "alive": event.alive}
+            args = {"child": event.child, "handle": event.handle, "alive": event.alive}
+            if isinstance(event, ev.GetChildSpec):
+                return "get_childspec", event.request, args
+            return (
+                "terminate_child",
+                event.request,
+                {**args, **({"reason": event.reason} if event.reason else {})},
+            )
         case ev.StopIdle():
             return "stop_idle", event.request, {"child": event.child, "incarnation": event.incarnation}
         case ev.WhichChildren():

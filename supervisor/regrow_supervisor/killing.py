@@ -6,7 +6,7 @@ from regrow_supervisor.children import child_path, set_child
 from regrow_supervisor.definition import with_incarnations
 from regrow_supervisor.ending import answer_queue, pause_or_exit
 from regrow_supervisor.events import Exited, KillSupervisor
-from regrow_supervisor.orders import Kill
+from regrow_supervisor.orders import Kill, LifeEnded
 from regrow_supervisor.states import SupervisorState
 from regrow_supervisor.world import World, dead_in_queue
 
@@ -31,6 +31,8 @@ def _fall(world: World, s: SupervisorState, reason: str, *, brutal: bool) -> Non
         s.starter = ""
     answer_queue(world, s, reason)
     for child in list(s.children.values()):
+        if child.alive:
+            world.life_ended(s, child, "killed", again=child.restart != "temporary")
         if not child.alive or (child.id, child.incarnation) in dead:
             set_child(s, child, status="parked" if child.status == "parked" else "stopped")
             continue
@@ -67,6 +69,10 @@ def kill_unreadable(world: World, event: KillSupervisor) -> bool:
                 _fall(world, world.draft(known), event.reason, brutal=False)
         for agent, incarnation in event.incarnations.items():
             world.say(Kill(path=event.path, child=agent, incarnation=incarnation))
+            end = LifeEnded(
+                path=event.path, child=agent, incarnation=incarnation, reason=event.reason, again=True
+            )
+            world.say(end)
         world.deliver(
             Exited(
                 path=parent_path,

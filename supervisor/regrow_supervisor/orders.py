@@ -8,7 +8,7 @@ from typing import Any
 
 from regrow_supervisor.states import SupervisorState
 
-__all__ = ["Decision", "Kill", "Order", "Output", "Reply", "Report", "Start", "Stop"]
+__all__ = ["Decision", "Kill", "LifeEnded", "Order", "Orphaned", "Output", "Reply", "Report", "Start", "Stop"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +86,29 @@ class Report:
     """Several children in one report (simple_one_for_one's shutdown_error); 0: one child."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifeEnded:
+    """A life of an agent is over, for whoever watches it. ``again``: its supervisor begins another one by itself."""
+
+    path: str
+    child: str
+    incarnation: int
+    reason: str
+    again: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphaned:
+    """A spawned child has no parent any more: that one ended for good."""
+
+    path: str
+    child: str
+    incarnation: int
+    parent: str
+
+
 Order = Start | Stop | Kill
-Output = Order | Reply | Report
+Output = Order | Reply | Report | LifeEnded | Orphaned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

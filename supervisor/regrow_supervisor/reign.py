@@ -24,7 +24,7 @@ from regrow_signals.leadership import NodeOrder
 from regrow_signals.limits import Limits
 from regrow_signals.nodes import Charge, ExitReport
 from regrow_supervisor.beats import Beats
-from regrow_supervisor.commit_plan import Extras, InitialState
+from regrow_supervisor.commit_plan import Extras
 from regrow_supervisor.committer import Committer
 from regrow_supervisor.entries import (
     AgentExited,
@@ -54,6 +54,7 @@ from regrow_supervisor.states import SupervisorState
 from regrow_supervisor.stored_tree import change_tree
 from regrow_supervisor.watchdog_settings import WatchdogSettings
 from regrow_workers import log
+from regrow_workers.stored_child import InitialState
 
 __all__ = ["Reign"]
 

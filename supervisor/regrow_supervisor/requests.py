@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 
 from regrow_signals.creation import CREATE_OP
 from regrow_signals.errors import BadInput
+from regrow_signals.families import SPAWN_OP, STOP_CHILD_OP
 from regrow_signals.ids import check_id
 from regrow_supervisor import events
 from regrow_supervisor.definition import SpecError
@@ -108,7 +109,7 @@ def mentioned_agents(made: RequestMade) -> list[str]:
     try:
         if made.op == "tree":
             return [agent for agent, _, _ in agents_of(_json_object(made, "definition"), "")]
-        if made.op in ("start_child", CREATE_OP):
+        if made.op in ("start_child", CREATE_OP, SPAWN_OP):
             return [agent for agent, _, _ in agents_of({"children": [_json_object(made, "spec")]}, "")]
     except (BadRequest, AttributeError, TypeError):
         return []  # what is wrong with it is said when it is read
@@ -148,6 +149,34 @@ def _create(view: LeaderView, made: RequestMade) -> Asked:
     if _json_object(made, "spec")["id"] != agent:
         raise BadRequest("invalid_child_spec", f"the spec is not of agent {agent}")
     return asked
+
+
+def _spawn(view: LeaderView, made: RequestMade) -> Asked:
+    """An agent's ``Spawn`` registered this agent; void as in ``_create``."""
+    path, agent, owner = _field(made, "path"), _field(made, "child"), _field(made, "parent")
+    known = view.agents.get(agent)
+    if known is None or known.path != path:
+        raise BadRequest("not_found", f"agent {agent} is no longer registered under {path}")
+    spec = _json_object(made, "spec")
+    try:
+        check_child(spec, path)
+    except SpecError as error:
+        raise BadRequest("invalid_child_spec", str(error)) from None
+    if spec["id"] != agent or spec.get("parent") != owner:
+        raise BadRequest("invalid_child_spec", f"the spec is not of agent {agent}, spawned by {owner}")
+    child = {**spec, "incarnation": known.incarnation}
+    return Asked(event=events.SpawnChild(path=path, owner=owner, child=child, request=made.request))
+
+
+def _stop_spawned(view: LeaderView, made: RequestMade) -> Asked:
+    """Void for a child that has ended, or that has another parent or none by now."""
+    agent, owner = _field(made, "child"), _field(made, "parent")
+    found = view.child_of(agent)
+    if found is None or found[1].spec.get("parent") != owner:
+        return Asked()
+    reason = made.fields.get("reason", "")
+    reason = "" if reason == "shutdown" else reason
+    return Asked(event=events.TerminateChild(path=found[0], child=agent, reason=reason))
 
 
 def _call(kind: Callable[..., events.Event], *, child: bool) -> Callable[[LeaderView, RequestMade], Asked]:
@@ -231,6 +260,8 @@ def _tree(view: LeaderView, made: RequestMade) -> Asked:
 _READERS: Final[Mapping[str, Callable[[LeaderView, RequestMade], Asked]]] = {
     "start_child": _start_child,
     CREATE_OP: _create,
+    SPAWN_OP: _spawn,
+    STOP_CHILD_OP: _stop_spawned,
     "terminate_child": _call(events.TerminateChild, child=True),
     "restart_child": _call(events.RestartChild, child=True),
     "delete_child": _call(events.DeleteChild, child=True),

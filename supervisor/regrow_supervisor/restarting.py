@@ -23,17 +23,22 @@ def child_exited(
     if child is None or child.incarnation != incarnation or child.status != "running":
         return
     if not charged and is_unreadable(reason):
+        world.life_ended(s, child, reason, again=False)
         park_child(world, s, child, reason)
         return
     child = set_child(s, child, reason=reason)
     if is_worth_a_report(child.restart, reason):
         world.report(s, "child_terminated", child, reason)
     if not is_to_be_restarted(child.restart, reason):
+        world.life_ended(s, child, reason, again=False)
         _end_for_good(world, s, child)
         _shut_down_with(s, child)
-    elif not charged:
+        return
+    affordable = not charged or _affordable(world, s, child)
+    world.life_ended(s, child, reason, again=affordable)
+    if not charged:
         _apply_strategy(world, s, child)
-    elif _affordable(world, s, child):
+    elif affordable:
         _restart(world, s, s.children[child_id])
 
 

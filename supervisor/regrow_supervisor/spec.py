@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from regrow_signals.durations import to_ms
 from regrow_signals.errors import BadDefinition, BadInput
 from regrow_signals.ids import check_id
-from regrow_workers.child_spec import Backoff, ChildSpec, OnExceeded, Restart, Shutdown
+from regrow_workers.child_spec import ChildSpec, OnExceeded, Restart, Shutdown
+from regrow_workers.stored_child import stored_agent
 
 if TYPE_CHECKING:
     from regrow_workers.agent import Agent
@@ -238,71 +239,22 @@ class Supervisor:
 
 def child_definition(child: ChildSpec, supervisor: Supervisor | None = None) -> dict[str, Any]:
     """A child's stored form: what start_child takes, and what a supervisor's definition lists."""
+    if not isinstance(child.supervisor, Supervisor):
+        if supervisor is None:
+            return stored_agent(child)
+        budget = (supervisor.max_restarts, supervisor.max_seconds)
+        return stored_agent(child, inherited=supervisor.child_limit(), fallback=budget)
     stored: dict[str, Any] = {
         "id": child.id,
         "restart": child.restart,
         "significant": child.significant,
-        "type": "worker" if child.supervisor is None else "supervisor",
+        "type": "supervisor",
         "start": {},
     }
     if child.shutdown is not None:
         stored["shutdown"] = child.shutdown if isinstance(child.shutdown, str) else child.shutdown_ms
-    if isinstance(child.supervisor, Supervisor):
-        stored["supervisor"] = child.supervisor.branch_definition()
-        return stored
-    stored["start"] = _start(child)
-    if child.idle_delete is not None:
-        stored["idle_delete_ms"] = max(1, to_ms(child.idle_delete))
-    limit = _limit(child, supervisor)
-    if limit is not None:
-        stored["limit"] = limit
-    backoff = child.backoff
-    if isinstance(backoff, Backoff):
-        stored["backoff"] = {
-            "first_ms": max(1, to_ms(backoff.first)),
-            "factor": backoff.factor,
-            "longest_ms": max(1, to_ms(backoff.longest)),
-        }
+    stored["supervisor"] = child.supervisor.branch_definition()
     return stored
-
-
-def _start(child: ChildSpec) -> dict[str, Any]:
-    """What shell and node need to run an agent; opaque to decisions. What is left out is the setting's there."""
-    agent = child.agent
-    start = {
-        "type": "" if agent is None else agent.definition.name,
-        "init": dict(child.init),
-        "isolation": child.isolation,
-        "resume": child.resume,
-        "deadline_ms": child.deadline_ms,
-        "shutdown_ms": child.shutdown_ms,
-        "guard": child.guard,
-        "max_memory": child.max_memory,
-        "max_state": child.max_state,
-        "max_mailbox": child.max_mailbox,
-        "max_attempts": child.max_attempts,
-        "max_kills": child.max_kills,
-        "max_signals": child.max_signals,
-        "max_growth": child.max_growth,
-        "labels": dict(child.labels),
-    }
-    return {name: value for name, value in start.items() if value is not None}
-
-
-def _limit(child: ChildSpec, supervisor: Supervisor | None) -> dict[str, Any] | None:
-    """A child's own budget: if it asks for one, or is pooled; what it leaves open is the supervisor's."""
-    own = (child.max_restarts, child.max_seconds, child.on_exceeded)
-    inherited = None if supervisor is None else supervisor.child_limit()
-    if own == (None, None, None) and child.isolation != "pool":
-        return inherited
-    max_seconds = child.max_seconds
-    seconds = max_seconds.total_seconds() if isinstance(max_seconds, timedelta) else max_seconds
-    fallback = (3, 5) if supervisor is None else (supervisor.max_restarts, supervisor.max_seconds)
-    return {
-        "max_restarts": fallback[0] if child.max_restarts is None else child.max_restarts,
-        "max_seconds": fallback[1] if seconds is None else seconds,
-        "on_exceeded": child.on_exceeded or "park",
-    }
 
 
 def _checked_name(name: str) -> str:

@@ -15,6 +15,7 @@ from regrow_signals.errors import BadInput
 from regrow_signals.ids import check_id
 from regrow_supervisor.definition import SpecError, full_children, full_flags
 from regrow_workers.child_spec import Isolation, OnExceeded, Resume
+from regrow_workers.family_directives import OnParentDeath
 from regrow_workers.purity import GuardMode
 
 __all__ = ["check_child", "check_tree"]
@@ -26,6 +27,9 @@ _COUNTS: Final = (
     ("max_state", 1), ("max_signals", 1), ("max_growth", 1), ("shutdown_ms", -1),
 )  # fmt: skip
 """Fields of ``start`` that nodes and workers read as whole numbers, each with the least one."""
+
+
+_BOND: Final = frozenset({"parent", "tag", "on_parent_death", "ephemeral"})
 
 
 def check_tree(definition: object, path: str, depth: int = 0) -> None:
@@ -68,6 +72,7 @@ def check_child(child: object, path: str, depth: int = 0) -> None:
     _count(given.get("idle_delete_ms", 1), 1, f"{where}: idle_delete_ms")
     if "idle_delete_ms" in given and "supervisor" in given:
         raise SpecError(f"{where}: a supervisor has no idle_delete_ms")
+    _check_bond(given, where)
     if not isinstance(given.get("template", ""), str):
         raise SpecError(f"{where}: template is no text")
     if "supervisor" in given:
@@ -76,6 +81,20 @@ def check_child(child: object, path: str, depth: int = 0) -> None:
         check_tree(given["supervisor"], f"{path}/{child_id}", depth + 1)
     elif "start" in given:  # without it: OTP's missing_start
         _check_start(given["start"], where)
+
+
+def _check_bond(given: Mapping[str, Any], where: str) -> None:
+    """What a spawned child has besides: all of it or nothing."""
+    if given.keys().isdisjoint(_BOND):
+        return
+    try:
+        check_id(given.get("parent"), "parent")
+        check_id(given.get("tag"), "tag")
+    except BadInput as error:
+        raise SpecError(f"{where}: {error}") from None
+    _word(given.get("on_parent_death"), get_args(OnParentDeath), f"{where}: on_parent_death")
+    if not isinstance(given.get("ephemeral"), bool):
+        raise SpecError(f"{where}: ephemeral is {given.get('ephemeral')!r:.80}, not true or false")
 
 
 def _check_start(start: object, where: str) -> None:
@@ -87,6 +106,9 @@ def _check_start(start: object, where: str) -> None:
     labels = _object(given.get("labels") or {}, f"{where}: start.labels")
     if not all(isinstance(value, str) for value in labels.values()):
         raise SpecError(f"{where}: start.labels must be text to text")
+    wants: object = given.get("wants", [])
+    if not isinstance(wants, list) or not all(isinstance(one, str) for one in cast("list[object]", wants)):
+        raise SpecError(f"{where}: start.wants is no list of texts")
     for name, least in _COUNTS:
         if name in given:
             _count(given[name], least, f"{where}: start.{name}")

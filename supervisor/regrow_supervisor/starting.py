@@ -1,7 +1,8 @@
 """Starting: a supervisor with its children, and one child; and what each outcome of a start means.
 
 A start has a *why*: ``init`` (the supervisor itself starts), ``one`` (its own restart), ``group`` (a restart of
-several), ``wake`` (a node came), or a call: ``call`` (start_child), ``restart`` (restart_child, unhold, revive).
+several), ``wake`` (a node came), ``spawn`` (an agent's child), or a call: ``call`` (start_child), ``restart``
+(restart_child, unhold, revive).
 """
 
 from __future__ import annotations
@@ -63,7 +64,13 @@ def start_supervisor(
             _take_children(world, s, old)
     except SpecError as problem:
         error = str(problem)
-    s.plan = (["exit", error, "start", ""],) if error else (["ready"], ["up", -1, "init"])
+    if error:
+        s.plan = (["exit", error, "start", ""],)
+    elif "owner" in s.definition:
+        # A family's supervisor is ready at once: whoever starts it is not to wait for the spawned.
+        s.plan = (["up", -1, "spawn"], ["ready"])
+    else:
+        s.plan = (["ready"], ["up", -1, "init"])
 
 
 def _refusal(definition: Mapping[str, Any]) -> str:
@@ -101,10 +108,18 @@ def _take_children(world: World, s: SupervisorState, old: SupervisorState | None
             held=known is not None and known.held,
         )
     for child in before.values():
-        if flags.get("keep") and child.restart != "temporary":
+        if _comes_back(flags, child):
             add_child(s, child.spec, incarnation=child.incarnation, held=child.held)
         elif child.is_supervisor:
             world.remove_branch(child_path(s, child.id))
+
+
+def _comes_back(flags: Mapping[str, Any], child: ChildState) -> bool:
+    """Whether a child that the definition does not name is there again after its supervisor's restart."""
+    if child.is_supervisor and "owner" in child.spec["supervisor"]:
+        return True
+    unborn = "owner" in flags and not child.started_ms
+    return bool(flags.get("keep")) and (child.restart != "temporary" or unborn)
 
 
 def ready(world: World, s: SupervisorState) -> None:
@@ -184,12 +199,15 @@ def start_outcome(world: World, s: SupervisorState, waiting: Mapping[str, Any]) 
             world.reply(request, _life(child, None, rest[0]))
         case "unreadable":
             # As one that ran first: no failed start, and those that start after it do.
+            world.life_ended(s, child, rest[0], again=False)
             park_child(world, s, child, rest[0])
             world.reply(request, _life(child, None, rest[0]))
         case "lost":
             # Not its fault: the same start again, with a new number.
+            world.life_ended(s, child, rest[0], again=True)
             begin_start(world, s, set_child(s, child, status="stopped", reason=rest[0]), why, request)
         case _:
+            world.life_ended(s, child, rest[0], again=why not in ("call", "restart"))
             if why in ("call", "restart"):
                 world.reply(request, error="start_failed", detail=rest[0])
             _failed(world, s, child, why, rest[0])

@@ -13,7 +13,7 @@ from typing import Any
 from regrow_supervisor.children import child_path, forget_child, set_child
 from regrow_supervisor.killing import kill_supervisor
 from regrow_supervisor.orders import Report, Stop
-from regrow_supervisor.restart_types import is_shutdown_error
+from regrow_supervisor.restart_types import is_expected, is_shutdown_error
 from regrow_supervisor.states import ChildState, SupervisorState
 from regrow_supervisor.world import World, take_exit
 
@@ -36,8 +36,11 @@ def next_down(world: World, s: SupervisorState, below: int, lowest: int, mode: s
             set_child(s, child, status="stopped")
 
 
-def begin_stop(world: World, s: SupervisorState, child: ChildState, mode: str) -> None:
-    """Ask a running child to stop and wait for its end. One that is dead already is not asked: its end is consumed."""
+def begin_stop(world: World, s: SupervisorState, child: ChildState, mode: str, *, said: str = "") -> None:
+    """Ask a running child to stop and wait for its end. One that is dead already is not asked: its end is consumed.
+
+    ``said``: why, for those who watch it, if it ends as it should.
+    """
     reason = take_exit(s, child)
     if reason is not None:
         _stopped(world, s, child, mode, reason, found_dead=True)
@@ -52,6 +55,8 @@ def begin_stop(world: World, s: SupervisorState, child: ChildState, mode: str) -
         "due_ms": due,
         "result": None,
     }
+    if said:
+        s.waiting["said"] = said
     _ask(world, s, child)
 
 
@@ -70,15 +75,27 @@ def stop_outcome(world: World, s: SupervisorState, waiting: Mapping[str, Any]) -
     """Go on with the end of a child that was asked to stop."""
     s.waiting = None
     child = s.children[waiting["child"]]
-    _stopped(world, s, child, waiting["mode"], waiting["result"][1], found_dead=False)
+    reason = waiting["result"][1]
+    said = waiting.get("said", "")
+    told = f"shutdown:{said}" if said and is_expected(reason) else reason
+    _stopped(world, s, child, waiting["mode"], reason, found_dead=False, told=told)
 
 
 def _stopped(
-    world: World, s: SupervisorState, child: ChildState, mode: str, reason: str, *, found_dead: bool
+    world: World,
+    s: SupervisorState,
+    child: ChildState,
+    mode: str,
+    reason: str,
+    *,
+    found_dead: bool,
+    told: str = "",
 ) -> None:
     if _is_error(s, child, reason, found_dead=found_dead):
         world.report(s, "shutdown_error", child, reason)
     child = set_child(s, child, status="stopped", reason=reason)
+    comes_back = mode in ("group", "end") and child.restart != "temporary"
+    world.life_ended(s, child, told or reason, again=comes_back)
     forgotten = child.restart == "temporary" or (mode == "call" and s.is_dynamic)
     if mode in ("group", "call") and forgotten:
         forget_child(world, s, child)
@@ -97,7 +114,7 @@ def stop_all(world: World, s: SupervisorState) -> None:
             left += 1
             _ask(world, s, set_child(s, child, status="stopping"))
         else:
-            set_child(s, child, status="stopped", reason=reason)
+            _down_with_all(world, s, child, reason)
             if _is_error(s, child, reason, found_dead=True):
                 errors.append([child.id, reason])
     s.waiting = {"for": "stops", "left": left, "errors": errors}
@@ -115,7 +132,7 @@ def absorb_stops(world: World, s: SupervisorState) -> bool:
             continue
         del s.queue[number]
         left -= 1
-        set_child(s, child, status="stopped", reason=message[3])
+        _down_with_all(world, s, child, message[3])
         if _is_error(s, child, message[3], found_dead=False):
             errors.append([child.id, message[3]])
     s.waiting = {"for": "stops", "left": left, "errors": errors}
@@ -124,6 +141,11 @@ def absorb_stops(world: World, s: SupervisorState) -> bool:
     s.waiting = None
     _report_errors(world, s, errors)
     return True
+
+
+def _down_with_all(world: World, s: SupervisorState, child: ChildState, reason: str) -> None:
+    set_child(s, child, status="stopped", reason=reason)
+    world.life_ended(s, child, reason, again=child.restart != "temporary")
 
 
 def _report_errors(world: World, s: SupervisorState, errors: list[list[str]]) -> None:

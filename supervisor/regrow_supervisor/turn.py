@@ -13,7 +13,7 @@ from typing import Any, cast
 from regrow_supervisor.decide import SupervisorCrashed, decide_safely
 from regrow_supervisor.events import Event, Exited, Unplaced
 from regrow_supervisor.leader_view import LeaderView
-from regrow_supervisor.orders import Kill, Reply, Report, Start, Stop
+from regrow_supervisor.orders import Kill, LifeEnded, Orphaned, Reply, Report, Start, Stop
 from regrow_supervisor.placement import Wanted, place
 from regrow_supervisor.states import SupervisorState
 
@@ -41,6 +41,8 @@ class Turn:
     replies: list[Reply] = field(default_factory=list[Reply])
     reports: list[Report] = field(default_factory=list[Report])
     crashes: list[SupervisorCrashed] = field(default_factory=list[SupervisorCrashed])
+    ended: list[LifeEnded] = field(default_factory=list[LifeEnded])
+    orphaned: list[Orphaned] = field(default_factory=list[Orphaned])
 
 
 def take_turn(
@@ -71,6 +73,8 @@ def take_turn(
         states = overlay
         turn.replies += decision.replies
         turn.reports += decision.reports
+        turn.ended += [item for item in decision.output if isinstance(item, LifeEnded)]
+        turn.orphaned += [item for item in decision.output if isinstance(item, Orphaned)]
         starts = [order for order in decision.orders if isinstance(order, Start)]
         events += _place(view, turn, starts, load, where)
         stops = [order for order in decision.orders if not isinstance(order, Start)]

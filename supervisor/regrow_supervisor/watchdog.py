@@ -22,7 +22,6 @@ from regrow_signals.errors import Conflict, FateUnknown, NotLeader, StoreError, 
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_signals.server_check import check_server
-from regrow_supervisor.commit_plan import InitialState
 from regrow_supervisor.leader import Lease, Standing
 from regrow_supervisor.loading import run_id_command
 from regrow_supervisor.reign import Reign
@@ -35,6 +34,7 @@ from regrow_workers.application import Application
 from regrow_workers.os_signals import SignalInbox, die_with_parent
 from regrow_workers.state import encode_state
 from regrow_workers.store_watch import StoreWatch
+from regrow_workers.stored_child import InitialState
 
 __all__ = ["Watchdog", "WatchdogExit", "WatchdogSettings", "run_watchdog"]
 

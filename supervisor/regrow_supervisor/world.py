@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from regrow_supervisor.events import Declined, Exited, Fact, Started, StartFailed, Unplaced
-from regrow_supervisor.orders import Output, Reply, Report
+from regrow_supervisor.orders import LifeEnded, Output, Reply, Report
 from regrow_supervisor.restart_types import is_unreadable
 from regrow_supervisor.states import ChildState, SupervisorState
 
@@ -76,6 +76,12 @@ class World:
             self.say(
                 Report(path=s.path, context=context, child=name, reason=reason, incarnation=child.incarnation)
             )
+
+    def life_ended(self, s: SupervisorState, child: ChildState, reason: str, *, again: bool) -> None:
+        """Tell that a life of an agent is over; of nested supervisors the parent alone hears."""
+        if not child.is_supervisor:
+            number = child.incarnation
+            self.say(LifeEnded(path=s.path, child=child.id, incarnation=number, reason=reason, again=again))
 
     def reply(self, request: str, value: Any = None, error: str = "", detail: str = "") -> None:
         if request:

@@ -8,19 +8,24 @@ import signal as os_signals
 
 from regrow import (
     Agent,
+    AgentCreated,
+    AgentDown,
     Cancel,
     Context,
     Cron,
     Done,
     EffectContext,
     Emit,
+    Monitor,
     Reject,
     Reply,
     Schedule,
     Signal,
+    Spawn,
     State,
     Step,
     Stop,
+    StopChild,
     Supervisor,
     effect,
     handles,
@@ -93,9 +98,27 @@ class Front(Agent[Seen], name="front"):
         os.kill(os.getpid(), os_signals.SIGSEGV)
         return None
 
+    @handles("hire")
+    def hire(self, seen: Seen, signal: Signal, ctx: Context) -> Step[Seen]:
+        return Spawn(Helper, tag=signal.value), Monitor(f"{ctx.agent_id}/{signal.value}")
+
+    @handles("fire")
+    def fire(self, seen: Seen, signal: Signal) -> Step[Seen]:
+        return StopChild(signal.value)
+
+    @handles(AgentDown)
+    def down(self, seen: Seen, down: AgentDown) -> Step[Seen]:
+        return seen.evolve(count=seen.count + 1)
+
     @handles("stop")
     def stop(self, seen: Seen, signal: Signal) -> Step[Seen]:
         return Stop()
+
+
+class Helper(Agent[Seen], name="helper"):
+    @handles(AgentCreated)
+    def created(self, seen: Seen, created: AgentCreated) -> Step[Seen]:
+        return seen.evolve(count=1)
 
 
 tree = Supervisor(
@@ -113,7 +136,7 @@ tree = Supervisor(
             guard="warn",
         ),
         Front.child("slow", max_mailbox=1, shutdown=5),
-        Supervisor("guests", strategy="dynamic", agents=[Front]),
+        Supervisor("guests", strategy="dynamic", agents=[Front, Helper]),
     ],
     max_restarts=50,
     max_seconds=5,

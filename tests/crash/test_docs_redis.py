@@ -30,7 +30,7 @@ KEYS, SCHEMAS = read_document(DOCUMENT.read_text())
 ELSEWHERE = {
     "{ns}:mailbox:<agent>": {"datacontenttype", "dataschema"},
     "{ns}:outbox:<agent> with kind=emit": {"dataschema", "traceparent", "replyto"},
-    "{ns}:dead:<agent>": {"time", "datacontenttype", "dataschema", "replyto"},
+    "{ns}:dead:<agent>": {"time", "datacontenttype", "dataschema", "replyto", "notice"},
     "{ns}:fate:<agent>": {".forgot"},
     "{ns}:exits with kind=request": {"absent", "force", "reason"},
     "{ns}:supervisor:<path>": {"q:<number>"},
@@ -109,6 +109,7 @@ class Scenario:
         self.effects()
         self.held_emits()
         self.creation()
+        self.family()
         self.publishing()
         self.deaths()
         self.drain()
@@ -200,6 +201,16 @@ class Scenario:
             assert self.client.publish("note", 1).receipts
         assert self.client.unsubscribe("guest", "nobody.*")
         ask_watchdog(self.connection, self.keys, "unhold", {"target": "slow"})
+
+    def family(self) -> None:
+        self.client.send("front", "hire", "helper")
+        self.until("front/helper", "status", "running", "front's child runs")
+        wait_until(
+            lambda: self.raw.hexists(self.keys.agent("front/helper"), "monitor:front"),
+            "front monitors its child",
+        )
+        self.client.send("front", "fire", "helper")
+        self.until("front/helper", "status", "stopped", "front's child is stopped")
 
     def deaths(self) -> None:
         self.until("front", "status", "running", "front runs")

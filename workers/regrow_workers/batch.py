@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 from zlib import crc32
 
 from regrow_signals.agents import Loaded
@@ -23,8 +23,17 @@ from regrow_signals.commits import (
     Owner,
     newer,
 )
-from regrow_signals.errors import BadInput, BadPayload, NotStrictJSON, TooLarge, UnreadableState
+from regrow_signals.errors import (
+    BadInput,
+    BadPayload,
+    DirectiveRefused,
+    NotStrictJSON,
+    TooLarge,
+    UnreadableState,
+)
+from regrow_signals.families import ParentAppend
 from regrow_signals.limits import Limits
+from regrow_signals.notices import NOTICE, parent_after
 from regrow_signals.strict_json import loads
 from regrow_workers.agent import Agent
 from regrow_workers.asking_appends import death_notice
@@ -33,6 +42,7 @@ from regrow_workers.delivery import Addressee, Delivery
 from regrow_workers.directive_appends import NOTHING, Appends, lay_out
 from regrow_workers.outcomes import (
     Crashed,
+    Impossible,
     NewState,
     Outcome,
     Rejected,
@@ -48,6 +58,8 @@ from regrow_workers.transition_times import TransitionTimes
 __all__ = ["CommitPlan", "Ends", "Entry", "plan"]
 
 Entry = tuple[str, Mapping[str, str | bytes]]
+
+_NOTHING_REFUSED: Final[Mapping[str, tuple[str, str]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +101,19 @@ def plan(
     max_seconds: float = 0.010,
     check_every: int = 0,
     newer_code: bool = False,
+    refused: Mapping[str, tuple[str, str]] = _NOTHING_REFUSED,
 ) -> CommitPlan:
     """The commit of the first entries. ``entries`` come after ``loaded.cursor`` and are not empty.
 
     ``clock`` gives monotonic seconds; ``before`` is called with each entry's id before its handler. ``check_every`` n
     looks at every n-th transition whether the handler changed its input (0: never). ``newer_code`` says that a
-    live node runs newer code of this type. Raises ``UnreadableState`` if the agent's class cannot read the stored
-    state, ``BadPayload`` if there is none and the agent's ``init`` does not fit.
+    live node runs newer code of this type. ``refused`` are entries of which a commit was refused for a directive, with
+    reason and why: dead letters. Raises ``UnreadableState`` if the agent's class cannot read the stored state,
+    ``BadPayload`` if there is none and the agent's ``init`` does not fit.
     """
     if not entries:
         raise BadInput(f"{loaded.agent}: there is nothing to plan: no entries")
-    batch = _Batch(agent_type, loaded, limits, owner)
+    batch = _Batch(agent_type, loaded, limits, owner, refused)
     if loaded.careful_until and not newer(entries[0][0], loaded.careful_until):
         max_signals = 1
     start = now = clock()
@@ -120,14 +134,22 @@ def plan(
 class _Batch:
     """What the commit will hold so far."""
 
-    def __init__(self, agent_type: type[Agent[Any]], loaded: Loaded, limits: Limits, owner: Owner) -> None:
+    def __init__(
+        self,
+        agent_type: type[Agent[Any]],
+        loaded: Loaded,
+        limits: Limits,
+        owner: Owner,
+        refused: Mapping[str, tuple[str, str]],
+    ) -> None:
         self.definition = agent_type.definition
         self.loaded = loaded
         own = loaded.max_state
         self.limits = limits if own is None else replace(limits, max_state_bytes=own)
         self.guard: GuardMode | None = cast("GuardMode", loaded.guard) if loaded.guard else None
         self.owner = owner
-        self.addressee = Addressee(loaded.agent, loaded.birth)
+        self.refused = refused
+        self.addressee = Addressee(loaded.agent, loaded.birth, loaded.supervisor, loaded.parent)
         self.state, self.encoded = _current(agent_type, loaded)
         self.digest = _digest(self.encoded)
         self.version = loaded.version
@@ -148,12 +170,30 @@ class _Batch:
 
     def take(self, entry: str, fields: Mapping[str, str | bytes], *, checked: bool, newer_code: bool) -> bool:
         """Deal with one entry. False: it does not go into this commit any more."""
+        parent = parent_after(fields) if NOTICE in fields else None
+        if parent is None:
+            return self._take(entry, fields, checked=checked, newer_code=newer_code)
+        before, self.addressee = self.addressee, self.addressee._replace(parent=parent)
+        if self._take(entry, fields, checked=checked, newer_code=newer_code):
+            self.others.append(ParentAppend(parent))
+            return True
+        self.addressee = before
+        return False
+
+    def _take(
+        self, entry: str, fields: Mapping[str, str | bytes], *, checked: bool, newer_code: bool
+    ) -> bool:
         if not is_signal(fields):
             return self._discard(entry, fields, "malformed", what_is_wrong(fields))
         delivery = Delivery(self.addressee, entry, fields)
         if self.loaded.condemned and entry == self.loaded.trying_entry:
             reason, error = condemned_reason(self.loaded)
             self.last_error = error
+            return self._discard(
+                entry, fields, reason, error, death_notice(delivery, reason, error, self.limits)
+            )
+        if entry in self.refused:
+            reason, error = self.refused[entry]
             return self._discard(
                 entry, fields, reason, error, death_notice(delivery, reason, error, self.limits)
             )
@@ -164,6 +204,8 @@ class _Batch:
         if newer_code and type(outcome) is UnhandledType:
             self.ends = Ends("hand_over", "newer_code", outcome.why)
             return False
+        if type(outcome) is UnhandledType and NOTICE in fields and parent_after(fields) is not None:
+            outcome = Unchanged(())  # it changes the agent's parent, whether a handler cares or not
         appends = NOTHING
         if type(outcome) is NewState or type(outcome) is Unchanged:
             if outcome.directives:
@@ -291,6 +333,8 @@ class _Batch:
     def _laid_out(self, outcome: NewState | Unchanged, delivery: Delivery) -> tuple[Outcome, Appends]:
         try:
             return outcome, lay_out(outcome.directives, delivery, self.limits)
+        except DirectiveRefused as error:
+            return Impossible(error.reason, error.why), NOTHING
         except TooLarge as error:
             return Unstorable("signal_too_large", str(error)), NOTHING
         except NotStrictJSON as error:
@@ -348,6 +392,7 @@ class _Batch:
             own_text=True,
             version=self.version,
             cursor=self.cursor,
+            parent=self.addressee.parent,
             careful_until=loaded.careful_until if careful else "",
             trying_entry="" if tried else loaded.trying_entry,
             trying_attempts=0 if tried else loaded.trying_attempts,

@@ -9,6 +9,7 @@ from regrow_signals.agents import Loaded
 from regrow_workers.outcomes import (
     BadData,
     Crashed,
+    Impossible,
     NewState,
     Outcome,
     Rejected,
@@ -34,7 +35,7 @@ def failure_of(outcome: Outcome) -> tuple[str, str] | None:
             return "bad_data", why
         case Rejected(why):
             return "rejected", why
-        case Unstorable(reason, why):
+        case Unstorable(reason, why) | Impossible(reason, why):
             return reason, why
         case Crashed(_, _, trace):
             return "exception", trace

@@ -14,10 +14,12 @@ __all__ = ["Addressee", "Delivery"]
 
 
 class Addressee(NamedTuple):
-    """Whom a signal is for: an agent, and the birth of this registration of it."""
+    """Whom a signal is for: an agent, the birth of this registration of it, its supervisor, its parent or empty."""
 
     agent: str
     birth: str
+    supervisor: str = ""
+    parent: str = ""
 
 
 class Delivery:
@@ -39,7 +41,7 @@ class Delivery:
     @classmethod
     def example(cls, signal: Signal, context: Context) -> Delivery:
         """A delivery outside of any mailbox, for ``cmd`` and ``transition.apply``."""
-        made = cls(Addressee(context.agent_id, ""), "", signal.to_fields())
+        made = cls(Addressee(context.agent_id, "", "", context.parent or ""), "", signal.to_fields())
         made._signal = signal
         made._context = context
         return made
@@ -69,6 +71,7 @@ class Delivery:
                 self.signal,
                 at_ms=self.at_ms,
                 seed=f"{self.addressee.birth}:{self.entry}",
+                parent=self.addressee.parent or None,
                 reply_to=replyto if isinstance(replyto, str) else None,
             )
         return self._context

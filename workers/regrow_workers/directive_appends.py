@@ -15,6 +15,17 @@ from regrow_workers.asking_appends import lay_ask, lay_forward, lay_reply
 from regrow_workers.delivery import Delivery
 from regrow_workers.directives import Directive, EffectRun, Emit, Stop
 from regrow_workers.emit_fields import OVERHEAD, signal_fields
+from regrow_workers.family_directives import (
+    Demonitor,
+    LaidOut,
+    Monitor,
+    Spawn,
+    StopChild,
+    lay_out_demonitor,
+    lay_out_monitor,
+    lay_out_spawn,
+    lay_out_stop_child,
+)
 from regrow_workers.timer_appends import lay_cancel, lay_timer
 from regrow_workers.timers import Cancel, TimerDirective
 
@@ -40,7 +51,8 @@ NOTHING: Final = Appends()
 def lay_out(directives: Sequence[Directive], delivery: Delivery, limits: Limits) -> Appends:
     """Ids come from birth, acceptance id and place, so a signal applied again asks for the same, not for more.
 
-    Raises ``NotStrictJSON`` or ``TooLarge`` for data that cannot be stored, ``ImpureHandler`` for an unknown directive.
+    Raises ``NotStrictJSON`` or ``TooLarge`` for data that cannot be stored, ``DirectiveRefused`` for what can never be
+    carried out, ``ImpureHandler`` for an unknown directive.
     """
     appends = Appends()
     lines: list[Mapping[str, str]] = []
@@ -98,6 +110,22 @@ def _stop(
     return {"stop": stop.reason}
 
 
+def _family(
+    lay_out_one: Callable[[Any, str, Delivery, Limits], LaidOut],
+) -> Callable[[Appends, Any, str, Delivery, Limits], Mapping[str, str]]:
+    """A directive of ``family_directives.py``."""
+
+    def layer(
+        appends: Appends, directive: Any, append_id: str, delivery: Delivery, limits: Limits
+    ) -> Mapping[str, str]:
+        append, line, size = lay_out_one(directive, append_id, delivery, limits)
+        appends.others.append(append)
+        appends.size += size + OVERHEAD
+        return line
+
+    return layer
+
+
 _LAYERS: Final[
     Mapping[type[Directive], Callable[[Appends, Any, str, Delivery, Limits], Mapping[str, str]]]
 ] = {
@@ -109,5 +137,9 @@ _LAYERS: Final[
     Forward: lay_forward,
     TimerDirective: lay_timer,
     Cancel: lay_cancel,
+    Spawn: _family(lay_out_spawn),
+    StopChild: _family(lay_out_stop_child),
+    Monitor: _family(lay_out_monitor),
+    Demonitor: _family(lay_out_demonitor),
 }
 """How each kind of directive is laid out; its line in the journal comes back."""

@@ -15,7 +15,7 @@ from regrow_signals.signal import Payload, Signal
 from regrow_signals.strict_json import dumps, loads
 from regrow_workers.validation import one_line
 
-__all__ = ["Directive", "EffectRun", "Emit", "SignalDirective", "Stop"]
+__all__ = ["Directive", "EffectRun", "Emit", "SignalDirective", "Stop", "check_reason"]
 
 _REASON_LENGTH: Final = 200
 _ATTRIBUTE: Final = 1024
@@ -183,11 +183,16 @@ class Stop(Directive):
     reason: str = "normal"
 
     def __post_init__(self) -> None:
-        reason = cast("object", self.reason)
-        if not isinstance(reason, str) or not reason.strip() or len(reason) > _REASON_LENGTH:
-            raise BadInput(f"Stop: reason={reason!r:.80} must be text of 1 to {_REASON_LENGTH} characters")
-        if not reason.isprintable():
-            raise BadInput(f"Stop: reason={reason!r:.80} must be one printable line")
+        check_reason("Stop", self.reason)
+
+
+def check_reason(who: str, given: str) -> None:
+    """``BadInput`` unless it can stand in a record and an event as the reason of an end."""
+    reason = cast("object", given)
+    if not isinstance(reason, str) or not reason.strip() or len(reason) > _REASON_LENGTH:
+        raise BadInput(f"{who}: reason={reason!r:.80} must be text of 1 to {_REASON_LENGTH} characters")
+    if not reason.isprintable():
+        raise BadInput(f"{who}: reason={reason!r:.80} must be one printable line")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from regrow_workers.state import State
 __all__ = [
     "BadData",
     "Crashed",
+    "Impossible",
     "NewState",
     "Outcome",
     "Rejected",
@@ -69,6 +70,14 @@ class Unstorable:
 
 
 @dataclass(slots=True)
+class Impossible:
+    """One of its directives can never be carried out: dead letter of that reason, state unchanged."""
+
+    reason: str
+    why: str
+
+
+@dataclass(slots=True)
 class Crashed:
     """Any other exception: the incarnation ends with it and the signal is a dead letter ``exception``.
 
@@ -80,4 +89,6 @@ class Crashed:
     trace: str
 
 
-Outcome: TypeAlias = NewState | Unchanged | UnhandledType | BadData | Rejected | Unstorable | Crashed
+Outcome: TypeAlias = (
+    NewState | Unchanged | UnhandledType | BadData | Rejected | Unstorable | Impossible | Crashed
+)

@@ -62,6 +62,7 @@ ANSWERS = {
         "",
         "",
         "",
+        "",
     ],
     agents.TRYING: ["ok"],
     agents.COMMIT: ["ok", "0", "0", "0"],

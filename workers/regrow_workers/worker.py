@@ -20,6 +20,7 @@ from regrow_signals.errors import (
     BadPayload,
     Conflict,
     CorruptKey,
+    DirectiveRefused,
     RegrowError,
     StoreError,
     UnreadableState,
@@ -91,6 +92,9 @@ class Worker:
         """What a batch's work is measured by, in seconds."""
         self._pid = 0
         """Of the process it lives in; 0 before that."""
+
+        self._refused: dict[str, tuple[str, str]] = {}
+        """Entries whose directives the store has refused, until their commit has landed."""
 
         self._generation = 0
         self._base: Loaded | None = None
@@ -193,6 +197,7 @@ class Worker:
             before=self._before,
             max_signals=self._settings.read_count,
             check_every=self._settings.check_every,
+            refused=self._refused,
         )
 
     def _announce(self, entry: str) -> None:
@@ -309,6 +314,11 @@ class Worker:
             log.event(_LOG, "store_went_back", level=logging.WARNING, agent=agent, error=str(error))
             self._generation = -1
             return None
+        except DirectiveRefused as error:
+            self._refused[error.entry] = (error.reason, error.why)
+            self._generation = -1
+            return None
+        self._refused.clear()
         self._fail.reach("after_commit")
         self._base = replace(plan.after, blocked=reply.blocked)
         found: Entries = read[0] if read else []

@@ -46,6 +46,7 @@
 -- REPLY corrupt <key> <why>
 -- REPLY refused fenced
 -- REPLY refused conflict <version> <cursor>
+-- REPLY refused directive <entry> <reason> <why>
 -- INCLUDE now_ms
 -- INCLUDE corrupt
 -- INCLUDE count
@@ -57,6 +58,10 @@
 -- INCLUDE reply_directive
 -- INCLUDE timer_keys
 -- INCLUDE timers
+-- INCLUDE register
+-- INCLUDE family
+-- INCLUDE children
+-- INCLUDE monitors
 local agent = KEYS[1]
 local mailbox = KEYS[2]
 local outbox = KEYS[3]
@@ -98,7 +103,7 @@ local now = now_ms()
 local grave = {dead = dead, fate = fate, events = events, counters = counters, agent = ARGV[1], incarnation = ARGV[2],
   type = ARGV[11], max_events = ARGV[20]}
 local work = {agent = ARGV[1], key = agent, type = ARGV[11], birth = record[9] or '', incarnation = ARGV[2], now = now,
-  counters = counters, events = events, max_events = ARGV[20], grave = grave}
+  counters = counters, events = events, max_events = ARGV[20], grave = grave, opened = {}}
 local others
 others, at = read_directives(tonumber(ARGV[28]), at, 11 + 3 * targets + orders)
 wrong = check_directives(others, work)
@@ -108,7 +113,7 @@ local boxes = {}
 for i = 1, targets do
   local key, name = 12 + 3 * (i - 1), ARGV[at + i]
   local own = name == ARGV[1]
-  local box = look_at_mailbox(KEYS[key], KEYS[key + 1], KEYS[key + 2], bounds, now, own and cursor or nil)
+  local box = look_at_mailbox(KEYS[key], KEYS[key + 1], KEYS[key + 2], bounds, now, own and cursor or nil, work.opened[name])
   if own then box.room = box.room + math.min(ARGV[9] + ARGV[10], box.length) end
   box.name = name
   box.held = tonumber(redis.call('HGET', agent, 'held:' .. name) or '0') or 0

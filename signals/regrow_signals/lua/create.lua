@@ -18,7 +18,7 @@
 -- ARGV 7 path                of the supervisor
 -- ARGV 8 spec                the child's stored form, JSON
 -- ARGV 9 request             id of the request to start it
--- ARGV 10 registration       JSON: fresh and fields, names and values in turn, strings only; birth, type, max_mailbox
+-- ARGV 10 registration       JSON: fresh, fields and first, names and values in turn, strings only; birth, type, max_mailbox
 -- ARGV 11 id                 the signal's
 -- ARGV 12 digest             of its content ('' = do not remember)
 -- ARGV ... fields            the entry's fields and values in turn
@@ -32,6 +32,7 @@
 -- INCLUDE entry_ids
 -- INCLUDE accept
 -- INCLUDE boxes
+-- INCLUDE mailboxes
 -- INCLUDE register
 local counters = KEYS[1]
 local agents, exits, supervisor = KEYS[2], KEYS[3], KEYS[4]
@@ -54,15 +55,17 @@ if absent then
   local length = redis.call('XLEN', exits)
   if length >= tonumber(ARGV[5]) then return { 'refused', 'watchdog_busy', tostring(length), ARGV[5] } end
   if exhausted(last_id(exits)) then return { 'corrupt', exits, 'has used up its ids' } end
+  if exhausted(last_id(mailbox)) then return { 'refused', 'mailbox_exhausted' } end
   new = cjson.decode(ARGV[10])
   box.birth, box.type, box.cursor = new.birth, new.type, '0-0'
   box.bound = tonumber(new.max_mailbox) or tonumber(ARGV[1])
+  box.before = function() register(agent, agents, ARGV[6], new, mailbox, now) end
 end
 
 local reply = accept(box, ARGV[11], ARGV[12], 13, #ARGV, bounds, now)
 if reply[1] ~= 'accepted' and reply[1] ~= 'known' then return reply end
 if absent then
-  register(agent, agents, ARGV[6], new.fresh, new.fields, now)
+  if reply[1] == 'known' then box.before() end
   redis.call('XADD', exits, '*', 'kind', 'request', 'request', ARGV[9], 'op', 'create', 'at_ms', now,
     'path', ARGV[7], 'child', ARGV[6], 'spec', ARGV[8])
 end

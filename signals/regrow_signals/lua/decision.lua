@@ -21,8 +21,11 @@
 -- INCLUDE entry_ids
 -- INCLUDE exits
 -- INCLUDE subscriptions
+-- INCLUDE mailboxes
 -- INCLUDE register
 -- INCLUDE timer_keys
+-- INCLUDE family
+-- INCLUDE notices
 local leader = KEYS[1]
 local exits = KEYS[2]
 local agents = KEYS[3]
@@ -39,6 +42,7 @@ local function expect(key, kind)
 end
 for _, write in ipairs(plan.supervisors) do expect(write.key, 'hash') end
 for _, new in ipairs(plan.register) do expect(new.key, 'hash') end
+for _, bond in ipairs(plan.bonds) do expect(bond.key, 'hash') end
 for _, update in ipairs(plan.updates) do expect(update.key, 'hash') end
 for _, exit in ipairs(plan.lost) do expect(exit.key, 'hash') end
 for _, key in ipairs(plan.restarts) do expect(key, 'hash') end
@@ -98,12 +102,15 @@ for _, order in ipairs(plan.orders) do
   if exhausted(last_id(order.control)) then return {'corrupt', order.control, 'has used up its ids'} end
 end
 
+local ending = {}
+for _, exit in ipairs(plan.lost) do ending[exit.key] = true end
 for _, gone in ipairs(plan.deletions) do
   local record = redis.call('HMGET', gone.key, 'owner', 'ended', 'incarnation')
-  local lives = (record[1] or '') ~= '' and record[2] ~= record[3]
+  local lives = (record[1] or '') ~= '' and record[2] ~= record[3] and not ending[gone.key]
   local left = redis.call('XLEN', gone.mailbox) + redis.call('XLEN', gone.outbox) + redis.call('XLEN', gone.dead)
     + redis.call('SCARD', gone.timers_of)
-  if lives or left > 0 then return {'refused', 'not_idle', gone.agent} end
+  gone.stays = lives or left > 0
+  if gone.stays and gone.why == 'idle' then return {'refused', 'not_idle', gone.agent} end
 end
 
 -- All is read and checked: from here on everything is written.
@@ -123,7 +130,7 @@ for _, write in ipairs(plan.supervisors) do
   end
 end
 for _, new in ipairs(plan.register) do
-  register(new.key, agents, new.agent, new.fresh, new.fields, now)
+  register(new.key, agents, new.agent, new, new.mailbox, now)
 end
 for _, exit in ipairs(plan.lost) do
   if redis.call('EXISTS', exit.key) == 1 and record_exit(exit.key, exit, now) == 'recorded' then
@@ -161,7 +168,20 @@ end
 for _, key in ipairs(plan.restarts) do
   if redis.call('EXISTS', key) == 1 then redis.pcall('HINCRBY', key, 'restarts', 1) end
 end
-for _, gone in ipairs(plan.deletions) do
+for _, bond in ipairs(plan.bonds) do
+  if redis.call('EXISTS', bond.key) == 1 then
+    if bond.holds == '1' then
+      bind_child(bond.key, bond.tag, bond.child)
+    else
+      unbind_child(bond.key, bond.tag, bond.child)
+    end
+  end
+end
+local desk = {prefix = string.sub(exits, 1, -6), events = events, max_events = ARGV[2], room = tonumber(plan.notice_room),
+  bounds = {max_mailbox = tonumber(plan.max_mailbox), max_dead = 0}}
+for _, notice in ipairs(plan.notices) do put_notice(desk, notice.agent, notice.type, notice.fields, now) end
+for _, down in ipairs(plan.downs) do tell_monitors(desk, down.agent, down.type, down.data, now) end
+local function delete(gone)
   local path = redis.call('HGET', gone.key, 'supervisor') or ''
   unsubscribe_all(prefix_of(gone.key, gone.agent), gone.agent)
   forget_timers(gone.key)
@@ -170,7 +190,10 @@ for _, gone in ipairs(plan.deletions) do
   end
   redis.call('ZREM', agents, gone.agent)
   redis.call('ZREM', gone.held, gone.agent)
-  event(events, ARGV[2], now, 'deleted', 'agent', gone.agent, 'supervisor', path, 'reason', 'idle')
+  event(events, ARGV[2], now, 'deleted', 'agent', gone.agent, 'supervisor', path, 'reason', gone.why)
+end
+for _, gone in ipairs(plan.deletions) do
+  if not gone.stays then delete(gone) end
 end
 for _, reply in ipairs(plan.replies) do
   redis.call('RPUSH', reply.key, reply.json)

@@ -63,7 +63,8 @@ local function remember(box, id, entry, digest, bounds, now)
   box.ids = box.ids + 1
 end
 
--- The entry's fields and values stand in ARGV from `first` to `last`.
+-- The entry's fields and values stand in ARGV from `first` to `last`. `box.before`, where there is one, is called right
+-- before the entry is written: what comes first in a new mailbox.
 local function accept(box, id, digest, first, last, bounds, now)
   if not box.birth then return { 'refused', 'no_such_agent' } end
   local before = digest ~= '' and known(box, id, digest)
@@ -73,6 +74,7 @@ local function accept(box, id, digest, first, last, bounds, now)
   local words = { 'XADD', box.mailbox, box.length > 0 and '*' or entry_id(box.mailbox, box.cursor, now) }
   for place = first, last do words[#words + 1] = ARGV[place] end
   words[#words + 1], words[#words + 2] = 'at_ms', now
+  if box.before then box.before() end
   local entry = redis.pcall(unpack(words)) -- an entry's fields: the caller sends 26 words at most
   if type(entry) == 'table' then
     if string.find(entry.err, 'exhausted', 1, true) then return { 'refused', 'mailbox_exhausted' } end

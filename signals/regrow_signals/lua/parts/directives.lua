@@ -2,7 +2,8 @@
 -- DIRECTIVES.<kind> = {check = function(one, work), write = function(one, work), early = true or nil}.
 -- `one`: keys, words (lists, as its Python class lays them out), and what check notes for write. check reads only, and
 -- returns nil or an error reply; write only writes. Early ones are written before the emits, the others after them.
--- `work`: agent, key (its record), type, birth, incarnation, now, counters, events, max_events, grave (for `bury`).
+-- `work`: agent, key (its record), type, birth, incarnation, now, counters, events, max_events, grave (for `bury`);
+-- `opened`: registrations that an early one makes in this step, by agent.
 local DIRECTIVES = {}
 
 local function read_directives(n, at, key)

@@ -1,12 +1,14 @@
 -- What a mailbox can take: {key, id, room, length}, or {gone = reason} where it can never take an entry.
--- Needs corrupt and entry_ids. `cursor` overrides the stored one (a commit's own, not yet written).
-local function look_at_mailbox(agent, mailbox, dead, bounds, now, cursor)
+-- Needs corrupt and entry_ids. `cursor` overrides the stored one (a commit's own, not yet written); `new` is the registration
+-- (type, birth, max_mailbox) of an agent that this very step registers.
+local function look_at_mailbox(agent, mailbox, dead, bounds, now, cursor, new)
   local box = {key = mailbox, room = 0, length = 0}
   if corrupt({agent, 'hash', mailbox, 'stream', dead, 'stream'}) then
     box.gone = 'target_corrupt'
     return box
   end
-  local record = redis.call('HMGET', agent, 'type', 'cursor', 'max_mailbox', 'birth')
+  local record = new and {new.type, '0-0', new.max_mailbox, new.birth} or
+    redis.call('HMGET', agent, 'type', 'cursor', 'max_mailbox', 'birth')
   if not record[1] then
     box.gone = 'no_such_agent'
     return box

@@ -1,0 +1,206 @@
+"""Children that an agent has spawned: under a dynamic supervisor of its own, which comes and goes with them. Pure.
+
+    helpdesk/desk                      the parent's supervisor S
+        boss                           the parent
+        boss.children                  the family's supervisor F, with ``owner`` in its definition
+            boss/w-1                   a child; its spec has ``parent``, ``tag``, ``on_parent_death``, ``ephemeral``
+
+``Spawn`` puts the child on F's record at once, past all queues, and F on S's where it is not there yet; what starts
+them is a message. If that message is lost with the end of S or F, their next start starts the child too: F keeps its
+children, and S keeps F.
+
+A parent that a supervisor will start again has not ended: only one that is off the record, parked, or stopped with
+nothing under way that starts it. Then each child meets its ``on_parent_death``. F goes when it is empty and the parent
+has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from regrow_signals.families import children_path
+from regrow_supervisor.children import add_child, child_path, forget_child, set_child
+from regrow_supervisor.definition import SpecError, full_child, full_flags
+from regrow_supervisor.events import SpawnChild
+from regrow_supervisor.orders import Orphaned
+from regrow_supervisor.starting import begin_start
+from regrow_supervisor.states import ChildState, SupervisorState
+from regrow_supervisor.world import World
+
+__all__ = ["has_ended", "settle_families", "spawn", "start_branch", "start_spawned"]
+
+_BOND: Final = ("parent", "tag", "on_parent_death")
+
+
+def spawn(world: World, event: SpawnChild) -> None:
+    """Put a spawned child on record and see to its start. Errors: noproc, parent_gone, tag_in_use, a spec's."""
+    above = world.get(event.path.rpartition("/")[0])
+    if above is None:
+        world.reply(event.request, error="noproc")
+        return
+    try:
+        spec = full_child(event.child, {"strategy": "dynamic"})
+    except SpecError as error:
+        world.reply(event.request, error=str(error))
+        return
+    family = world.get(event.path)
+    refusal = _refusal(above, family, event, spec)
+    if refusal:
+        world.reply(event.request, error=refusal)
+        return
+    family = _family(world, above.path, event)
+    if spec["id"] not in family.children:
+        add_child(family, _kept_spec(family, spec))
+    if family.alive:
+        world.post(family.path, ["spawned", spec["id"]])
+    elif above.alive:
+        world.post(above.path, ["branch", family.name])
+    world.reply(event.request, {"child": spec["id"], "incarnation": None, "info": None})
+
+
+def _refusal(
+    above: SupervisorState, family: SupervisorState | None, event: SpawnChild, spec: Mapping[str, Any]
+) -> str:
+    if spec["on_parent_death"] == "stop" and has_ended(above, event.owner):
+        return "parent_gone"
+    for child in family.children.values() if family is not None else ():
+        if child.id != spec["id"] and child.spec.get("tag") == spec["tag"]:
+            return "tag_in_use"
+    return ""
+
+
+def _kept_spec(family: SupervisorState, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    return full_child(spec, family.definition)
+
+
+def _family(world: World, above_path: str, event: SpawnChild) -> SupervisorState:
+    """The family's record, made where there is none; it starts with whatever starts it."""
+    above, name = world.draft(above_path), event.path.rpartition("/")[2]
+    if world.get(event.path) is None:
+        world.put(
+            SupervisorState(
+                path=event.path,
+                parent=above_path,
+                definition=full_flags(_definition(event.owner)),
+                status="exited",
+                version=world.version(event.path),
+            )
+        )
+    if name not in above.children:
+        spec = {
+            "id": name,
+            "restart": "permanent",
+            "start": {},
+            "type": "supervisor",
+            "supervisor": _definition(event.owner),
+        }
+        add_child(above, full_child(spec, {"strategy": "dynamic"}))
+    return world.draft(event.path)
+
+
+def _definition(owner: str) -> dict[str, Any]:
+    return {
+        "strategy": "dynamic",
+        "max_restarts": 3,
+        "max_seconds": 5,
+        "children": [],
+        "keep": True,
+        "limit": {"max_restarts": 3, "max_seconds": 5, "on_exceeded": "park"},
+        "owner": owner,
+    }
+
+
+def start_branch(world: World, s: SupervisorState, name: str) -> None:
+    """The turn of S: start the family's supervisor, which then starts whoever is on its record."""
+    child = s.children.get(name)
+    if child is not None and child.status == "stopped" and not child.held:
+        begin_start(world, s, child, "restart")
+    elif child is not None and child.alive:
+        # It has come up by itself since: what was put on its record meanwhile is to be started.
+        family = world.draft(child_path(s, name))
+        for one in family.children.values():
+            if one.status == "stopped":
+                world.post(family.path, ["spawned", one.id])
+
+
+def start_spawned(world: World, s: SupervisorState, child_id: str) -> None:
+    """The turn of F: start a spawned child that does not run. One that its parent asks for again is revived."""
+    child = s.children.get(child_id)
+    if child is None or child.held or child.status not in ("stopped", "parked"):
+        return
+    if child.status == "parked":
+        child = set_child(s, child, status="stopped", stamps=(), failures=0)
+    begin_start(world, s, child, "spawn")
+
+
+def has_ended(s: SupervisorState | None, agent: str) -> bool:
+    """Whether nothing will start this agent again but a person or another ``Spawn``."""
+    child = None if s is None else s.children.get(agent)
+    if s is None or child is None or child.status == "parked":
+        return child is None or not child.held
+    if child.status != "stopped" or child.held or child.idle or s.status not in ("starting", "running"):
+        return False
+    return not any(step[0] == "up" and step[1] < child.place for step in s.plan)
+
+
+def settle_families(world: World, states: Mapping[str, SupervisorState]) -> None:
+    """After a decision: parents that have ended with it, and families that nobody needs any more."""
+    for path, s in list(world.drafts.items()):
+        before = states.get(path)
+        if before is not None and before is not s:
+            _settle_parents(world, before, s)
+    for path, s in list(world.drafts.items()):
+        if "owner" in s.definition and not s.children:
+            _dissolve(world, path, s)
+
+
+def _settle_parents(world: World, before: SupervisorState, s: SupervisorState) -> None:
+    for agent, old in before.children.items():
+        if old.is_supervisor or s.children.get(agent) is old or not has_ended(s, agent):
+            continue
+        family = world.get(children_path(s.path, agent))
+        if family is not None and family.definition.get("owner") == agent:
+            _parent_ended(world, world.draft(family.path), agent)
+
+
+def _parent_ended(world: World, family: SupervisorState, parent: str) -> None:
+    """Each child meets its policy; the messages that stop some of them are harmless if they come twice."""
+    for child in list(family.children.values()):
+        match child.spec.get("on_parent_death") if child.spec.get("parent") == parent else None:
+            case "stop":
+                _stop(world, family, child)
+            case "orphan":
+                spec = {name: value for name, value in child.spec.items() if name not in _BOND}
+                set_child(family, child, spec=spec)
+                world.say(
+                    Orphaned(path=family.path, child=child.id, incarnation=child.incarnation, parent=parent)
+                )
+            case _:
+                pass
+
+
+def _stop(world: World, family: SupervisorState, child: ChildState) -> None:
+    if not family.alive:
+        forget_child(world, family, child)
+        return
+    args = {"child": child.id, "handle": None, "alive": False, "reason": "parent_ended"}
+    message = ["call", "terminate_child", "", args]
+    if message not in family.queue.values():
+        world.post(family.path, message)
+
+
+def _dissolve(world: World, path: str, family: SupervisorState) -> None:
+    """An empty family's supervisor goes when its owner has ended, unless somebody waits for it."""
+    above = world.get(family.parent)
+    record = None if above is None else above.children.get(family.name)
+    if above is None or record is None or not has_ended(above, str(family.definition["owner"])):
+        return
+    busy = family.plan or family.waiting is not None or family.queue
+    awaited = above.waiting is not None and above.waiting.get("child") == record.id
+    if busy or awaited or family.status not in ("running", "exited") or above.status != "running":
+        return
+    family = world.draft(path)
+    family.status = "exited"
+    world.report(family, "exited", reason="no child is left, and its owner has ended")
+    forget_child(world, world.draft(above.path), record)

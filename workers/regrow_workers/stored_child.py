@@ -1,0 +1,120 @@
+"""The stored form of one agent as a child: what start_child, ``send(create=...)`` and ``Spawn`` put into Redis. Pure.
+
+``regrow_supervisor/definition.py`` says what each field means to a decision.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Protocol, cast
+
+from regrow_signals.decisions import AgentBounds, Register
+from regrow_signals.durations import to_ms
+from regrow_workers.child_spec import Backoff, ChildSpec
+from regrow_workers.lifecycle import AgentCreated, wanted
+
+__all__ = ["InitialState", "bounds_of", "register_agent", "stored_agent"]
+
+
+class InitialState(Protocol):
+    """How an agent's state begins: (type, init) -> (state as JSON, schema); ("", 0) lets its worker make it."""
+
+    def __call__(self, type_name: str, init: Mapping[str, Any]) -> tuple[str, int]: ...
+
+
+def stored_agent(
+    child: ChildSpec,
+    *,
+    inherited: Mapping[str, Any] | None = None,
+    fallback: tuple[int, int] = (3, 5),
+) -> dict[str, Any]:
+    """An agent's stored form. ``inherited``: the limit that its supervisor gives children; ``fallback``: its budget."""
+    stored: dict[str, Any] = {
+        "id": child.id,
+        "restart": child.restart,
+        "significant": child.significant,
+        "type": "worker",
+        "start": _start(child),
+    }
+    if child.shutdown is not None:
+        stored["shutdown"] = child.shutdown if isinstance(child.shutdown, str) else child.shutdown_ms
+    if child.idle_delete is not None:
+        stored["idle_delete_ms"] = max(1, to_ms(child.idle_delete))
+    limit = _limit(child, inherited, fallback)
+    if limit is not None:
+        stored["limit"] = limit
+    backoff = child.backoff
+    if isinstance(backoff, Backoff):
+        stored["backoff"] = {
+            "first_ms": max(1, to_ms(backoff.first)),
+            "factor": backoff.factor,
+            "longest_ms": max(1, to_ms(backoff.longest)),
+        }
+    return stored
+
+
+def register_agent(agent: str, path: str, spec: Mapping[str, Any], initial: InitialState) -> Register:
+    """The registration of the agent that this stored form describes, under the supervisor at ``path``."""
+    start = cast("Mapping[str, Any]", spec["start"])
+    init = cast("Mapping[str, Any]", start.get("init") or {})
+    state, schema = initial(str(start.get("type", "")), init)
+    return Register(
+        agent=agent,
+        type=str(start.get("type", "")),
+        supervisor=path,
+        init=json.dumps(init),
+        state=state,
+        schema=schema,
+        bounds=bounds_of(start),
+        parent=str(spec.get("parent", "")),
+        tag=str(spec.get("tag", "")),
+        told=AgentCreated.signal_type in start.get("wants", ()),
+    )
+
+
+def bounds_of(start: Mapping[str, Any]) -> AgentBounds:
+    """What the spec leaves out is left to the setting of whoever sends to the agent or runs it."""
+    return AgentBounds(**{name: start.get(name) for name in AgentBounds._fields})
+
+
+def _start(child: ChildSpec) -> dict[str, Any]:
+    """What shell and node need to run an agent; opaque to decisions. What is left out is the setting's there."""
+    agent = child.agent
+    wants = [] if agent is None else wanted(agent.definition)
+    start = {
+        "type": "" if agent is None else agent.definition.name,
+        "init": dict(child.init),
+        "isolation": child.isolation,
+        "resume": child.resume,
+        "deadline_ms": child.deadline_ms,
+        "shutdown_ms": child.shutdown_ms,
+        "guard": child.guard,
+        "max_memory": child.max_memory,
+        "max_state": child.max_state,
+        "max_mailbox": child.max_mailbox,
+        "max_attempts": child.max_attempts,
+        "max_kills": child.max_kills,
+        "max_signals": child.max_signals,
+        "max_growth": child.max_growth,
+        "labels": dict(child.labels),
+        "wants": wants or None,
+    }
+    return {name: value for name, value in start.items() if value is not None}
+
+
+def _limit(
+    child: ChildSpec, inherited: Mapping[str, Any] | None, fallback: tuple[int, int]
+) -> Mapping[str, Any] | None:
+    """A child's own budget: if it asks for one, or is pooled; what it leaves open is the supervisor's."""
+    own = (child.max_restarts, child.max_seconds, child.on_exceeded)
+    if own == (None, None, None) and child.isolation != "pool":
+        return inherited
+    max_seconds = child.max_seconds
+    seconds = max_seconds.total_seconds() if isinstance(max_seconds, timedelta) else max_seconds
+    return {
+        "max_restarts": fallback[0] if child.max_restarts is None else child.max_restarts,
+        "max_seconds": fallback[1] if seconds is None else seconds,
+        "on_exceeded": child.on_exceeded or "park",
+    }
