@@ -31,6 +31,7 @@ HOMES = {
     "tree": "look",
     "events": "look",
     "dead": "dead",
+    "effect": "effect",
     "kill": "steer",
     "stop": "steer",
     "start": "steer",

@@ -24,6 +24,7 @@ __all__ = [
     "Ring",
     "abandon",
     "claim_effect",
+    "intervene",
     "ring",
     "settle_effect",
 ]
@@ -43,6 +44,11 @@ ABANDON: Final = declare(
     "effect_abandon",
     keys=["claims", "effects", "bell"],
     args=["prefix", "node", "executor", "max_kills"],
+)
+INTERVENE: Final = declare(
+    "effect_intervene",
+    keys=["effect", "effects", "bell"],
+    args=["prefix", "effect_id", "outcome", "data", "force"],
 )
 
 Outcome = Literal["done", "failed", "retry", "in_doubt"]
@@ -141,6 +147,28 @@ def abandon(
     names = (keys.claims(node), keys.effects, keys.bell)
     args = (f"{keys.tag}:", node, executor or "", max_kills)
     return Call(ABANDON, names, args, lambda reply: _abandoned(reply, node), repeatable=True, hint=node)
+
+
+def intervene(
+    keys: Keys,
+    effect_id: str,
+    outcome: Literal["done", "failed", "retry"],
+    data: str = "",
+    *,
+    force: bool = False,
+) -> Call[None]:
+    """An operator's word: the outcome (``data`` is the JSON of its signal), or try it again now.
+
+    Raises ``EffectGone``; ``EffectClaimed`` while an executor holds it, unless ``force``: then that executor's own
+    outcome is refused. What it does in the world cannot be undone.
+    """
+    names = (keys.effect(effect_id), keys.effects, keys.bell)
+    args = (f"{keys.tag}:", effect_id, outcome, data, int(force))
+    return Call(INTERVENE, names, args, lambda reply: _nothing(reply, effect_id), hint=effect_id)
+
+
+def _nothing(reply: Any, effect_id: str) -> None:
+    _checked(reply, effect_id)
 
 
 def _rings(reply: Any) -> list[Ring]:

@@ -21,6 +21,8 @@ __all__ = [
     "counters",
     "dead_letters",
     "dead_length",
+    "effect_ids",
+    "effect_record",
     "events",
     "journal",
     "leader",
@@ -116,6 +118,17 @@ def newest_entry(key: str) -> Command[str]:
     return Command(
         ("XREVRANGE", key, "+", "-", "COUNT", 1), lambda reply: str(reply[0][0]) if reply else "", hint=key
     )
+
+
+def effect_ids(keys: Keys, *, awaited: bool = False, count: int = 100) -> Command[list[str]]:
+    """Ids of committed effects of one queue (``awaited``: of those that are an ``async def``), the next first."""
+    queue = keys.effects_async if awaited else keys.effects
+    return Command(("ZRANGE", queue, 0, count - 1), lambda reply: [shown(one) for one in reply], hint=queue)
+
+
+def effect_record(keys: Keys, effect: str) -> Command[Record]:
+    """An effect's hash; empty once it is settled."""
+    return Command(("HGETALL", keys.effect(check_id(effect, "effect"))), _record, hint=effect)
 
 
 def node_ids(keys: Keys) -> Command[list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import redis
@@ -17,6 +18,7 @@ from regrow_signals.effect_store import (
     EffectNotDue,
     abandon,
     claim_effect,
+    intervene,
     ring,
     settle_effect,
 )
@@ -344,3 +346,63 @@ def test_wrong_type_refuses_an_abandonment_whole(stage: Stage, unchanged: Unchan
     if name == "effects":
         with unchanged(), pytest.raises(CorruptKey):
             stage.do(ring(stage.keys, 10, 100))
+
+
+# An operator's word.
+
+
+def test_operator_settles_a_waiting_effect_and_its_agent_is_told_once(stage: Stage) -> None:
+    order(stage)
+
+    stage.connection.call(intervene(stage.keys, ONE, "done", f'{{"effect":"{ONE}","result":7}}'))
+
+    [told] = signals(stage)
+    assert (told["type"], json.loads(told["data"])) == ("charge.done", {"effect": ONE, "result": 7})
+    assert_nothing_left(stage)
+    with pytest.raises(EffectGone):
+        stage.connection.call(intervene(stage.keys, ONE, "failed", "{}"))
+    with pytest.raises(EffectGone):
+        take(stage)
+
+
+@pytest.mark.parametrize("outcome", ["failed", "retry"])
+def test_effect_in_an_executors_hands_is_left_to_it(stage: Stage, outcome: Any, unchanged: Unchanged) -> None:
+    order(stage)
+    take(stage)
+
+    with unchanged(), pytest.raises(EffectClaimed, match="x1"):
+        stage.connection.call(intervene(stage.keys, ONE, outcome, "{}"))
+
+
+def test_forced_word_counts_and_the_executors_own_is_not_told_twice(stage: Stage) -> None:
+    order(stage)
+    take(stage)
+
+    stage.connection.call(intervene(stage.keys, ONE, "failed", '{"error":"cancelled"}', force=True))
+
+    assert stage.connection.call(settle_effect(stage.keys, ONE, "t-1", "done", "{}")) is True
+    assert [told["type"] for told in signals(stage)] == ["charge.failed"]
+    assert_nothing_left(stage)
+
+
+def test_effect_that_waits_for_its_next_try_is_tried_at_once(stage: Stage) -> None:
+    order(stage)
+    take(stage)
+    stage.connection.call(settle_effect(stage.keys, ONE, "t-1", "retry", "{}", retry_in_ms=60_000))
+    with pytest.raises(EffectNotDue):
+        take(stage, token="t-2")
+
+    stage.connection.call(intervene(stage.keys, ONE, "retry"))
+
+    assert take(stage, token="t-3").attempts == 2
+
+
+def test_forced_retry_takes_the_effect_from_its_executor(stage: Stage) -> None:
+    order(stage)
+    take(stage)
+
+    stage.connection.call(intervene(stage.keys, ONE, "retry", force=True))
+
+    assert take(stage, token="t-2", executor="x2").attempts == 2
+    with pytest.raises(EffectClaimed):
+        stage.connection.call(settle_effect(stage.keys, ONE, "t-1", "done", "{}"))
