@@ -37,6 +37,7 @@ from regrow_workers.lifecycle import (
 )
 from regrow_workers.state import State
 from regrow_workers.step import Step
+from regrow_workers.subscription_directives import Subscribe, Unsubscribe
 from regrow_workers.timers import Cancel, Cron, Schedule
 from regrow_workers.upcasts import upcast
 
@@ -48,7 +49,7 @@ __all__ = [
     "effect", "Effect", "EffectContext", "Done", "Failed", "InDoubt",
     "Supervisor", "ChildSpec", "Backoff", "on_worker_start",
     "Client", "AsyncClient", "Message", "Receipt", "SentReceipt", "Status",
-    "Published", "Subscription",
+    "Subscribe", "Unsubscribe", "Published", "Subscription",
     "StartedChild", "ChildInfo", "ChildCounts", "Deleted",
     "RegrowError", "errors",
 ]  # fmt: skip

@@ -35,6 +35,7 @@ COUNTERS = (
     Metric("published_total", "counter", "Signals published, by the type of agent, or `client`.", ("type",)),
     Metric("published_unrouted_total", "counter", "Those of them that reached nobody.", ("type",)),
     Metric("replies_total", "counter", "Replies to clients that asked, by outcome.", ("type", "outcome")),
+    Metric("subscriptions_refused_total", "counter", "Subscriptions of child specs beyond a bound."),
     Metric("effects_total", "counter", "Effects by outcome.", ("name", "outcome")),
     Metric(
         "timers_fired_total", "counter", "Signals that timers sent, by the type of their agent.", ("type",)

@@ -32,6 +32,7 @@ from regrow_signals.durations import Duration, to_seconds
 from regrow_signals.errors import BadDefinition, BadInput, NoSuchAgent, RegrowError
 from regrow_signals.limits import Limits
 from regrow_signals.mailbox import Receipt, Status
+from regrow_signals.publishing import Published
 from regrow_signals.signal import Payload
 from regrow_supervisor.inbox import next_due
 from regrow_supervisor.spec import Supervisor
@@ -125,6 +126,10 @@ class Harness:
     def send(self, agent: str, what: Payload | str, data: object = None, **attributes: Any) -> SentReceipt:
         """As ``Client.send``: the signal is accepted, nobody has looked at it yet."""
         return self.client.send(agent, what, data, **attributes)
+
+    def publish(self, what: Payload | str, data: object = None, **attributes: Any) -> Published[SentReceipt]:
+        """As ``Client.publish``: accepted by all who subscribe to its type."""
+        return self.client.publish(what, data, **attributes)
 
     def run(self, *, max_rounds: int = _MAX_ROUNDS) -> None:
         """Until nobody has anything to do at this instant. ``NeverIdle`` after ``max_rounds``."""

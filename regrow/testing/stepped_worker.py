@@ -112,6 +112,9 @@ class SteppedWorker(Worker):
             return True, None
         if self.asked.requested:
             return True, self._release(ASKED)
+        if self._connection.generation != self._generation:
+            self._reload()
+            self._entries = []
         if self._wear.is_spent(self._loaded.version):
             return True, WorkerExit.RECYCLED
         if self._loaded.blocked:

@@ -57,7 +57,9 @@ CLAIM: Final = declare(
     args=["agent_id", "incarnation", "token", "node", "pid", "max_events"],
 )
 RELOAD: Final = declare("reload", keys=["agent"], args=["incarnation", "token"])
-TRYING: Final = declare("trying", keys=["agent"], args=["incarnation", "token", "entry", "attempts", "kills"])
+TRYING: Final = declare(
+    "trying", keys=["agent", "mailbox"], args=["incarnation", "token", "entry", "attempts", "kills"]
+)
 RELEASE: Final = declare("release", keys=["agent"], args=["incarnation", "token", "reason"])
 UNBLOCKED: Final = declare("unblocked", keys=["agent", "outbox"], args=["incarnation", "token"])
 
@@ -131,11 +133,14 @@ def reload(keys: Keys, owner: Owner, limits: Limits | None = None) -> Call[Loade
 
 
 def mark_trying(keys: Keys, owner: Owner, entry: str, attempts: int, kills: int) -> Call[None]:
-    """Note the signal that is about to be tried, with what it was charged so far. Raises ``Fenced``."""
+    """Note the signal that is about to be tried, with what it was charged so far; from then on it gives way to none.
+
+    Raises ``Fenced``; ``Conflict`` when it is not in the mailbox any more.
+    """
     args = (owner.incarnation, owner.token, entry_id(entry, "entry"), attempts, kills)
     return Call(
         TRYING,
-        (keys.agent(owner.agent),),
+        (keys.agent(owner.agent), keys.mailbox(owner.agent)),
         args,
         nothing(owner.agent),
         repeatable=True,

@@ -24,6 +24,7 @@ __all__ = [
     "EmitAppend",
     "EffectAppend",
     "DirectiveAppend",
+    "SUBSCRIBERS",
     "DeadAppend",
     "JournalAppend",
     "Append",
@@ -40,6 +41,9 @@ WALL: Final = 4
 
 EMIT_REASONS: Final = frozenset({"max_hops", "no_such_agent"})
 """Reasons of letters about a signal that the agent sent: ``target`` is ours there."""
+
+SUBSCRIBERS: Final = "*"
+"""The target of an emit that is published: whoever subscribes to its type, found by the commit's script."""
 
 OURS: Final = frozenset({"entry", "reason", "error", "attempts", "dead_ms", "target"})
 
@@ -100,6 +104,8 @@ class DirectiveAppend(ABC):
 
     __slots__ = ()
     kind: ClassVar[str]
+    weight: ClassVar[int] = 1
+    """How many of a commit's appends it may come to."""
 
     @abstractmethod
     def keys(self, keys: Keys, agent: str) -> Sequence[str]:
@@ -183,7 +189,7 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
     _check(limits, plan)
     dead, emits = _deliverable(limits, plan)
     agent = plan.owner.agent
-    targets = list(dict.fromkeys(emit.target for emit in emits))
+    targets = list(dict.fromkeys(emit.target for emit in emits if emit.target != SUBSCRIBERS))
     names = [
         keys.agent(agent), keys.mailbox(agent), keys.outbox(agent), keys.dead(agent), keys.journal(agent),
         keys.fate(agent), keys.counters, keys.events, keys.held, keys.effects, keys.bell,
@@ -202,7 +208,7 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
         _lay_letter(args, letter)
     places = {target: place for place, target in enumerate(targets, 1)}
     for emit in emits:
-        args += (places[emit.target], len(emit.fields) * 2)
+        args += (places.get(emit.target, 0), len(emit.fields) * 2)
         for pair in emit.fields.items():
             args += pair
     for effect in plan.effects:
@@ -271,7 +277,7 @@ def _deliverable(limits: Limits, plan: Commit) -> tuple[list[DeadAppend], Sequen
     dead, emits = list(plan.dead), list[EmitAppend]()
     for emit in plan.emits:
         reason = error = ""
-        if not is_id(emit.target):
+        if emit.target != SUBSCRIBERS and not is_id(emit.target):
             reason, error = "no_such_agent", f"{emit.target[:80]!a} cannot be an agent's id"
         elif int(emit.fields.get("hops", "0")) > limits.max_hops:
             reason, error = "max_hops", f"more than {limits.max_hops} hops, on the way to {emit.target}"

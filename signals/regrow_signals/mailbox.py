@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 from regrow_signals.calls import Arg, Call, Command, Op
+from regrow_signals.commits import SUBSCRIBERS
 from regrow_signals.errors import BadInput, CorruptKey, RegrowError, StoreError
 from regrow_signals.ids import check_id
 from regrow_signals.keys import Keys
@@ -155,6 +156,10 @@ def dead_retry(keys: Keys, limits: Limits, agent: str, letter: str) -> Op[Receip
 def _target(reply: Any) -> str:
     """Whom the letter was for, if it says so."""
     target = pairs(reply[0][1]).get("target", "") if reply else ""
+    if target == SUBSCRIBERS:
+        raise BadInput(
+            "the letter was published, not sent to one agent: publish it again, then drop the letter"
+        )
     return check_id(target, "target of the letter") if target else ""
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from regrow_signals.answers import answer
 from regrow_signals.calls import Arg, Call
+from regrow_signals.commits import DirectiveAppend
 from regrow_signals.errors import RegrowError
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
@@ -15,7 +16,7 @@ from regrow_signals.mailbox import Outgoing, Receipt, entry_words, receipt_of
 from regrow_signals.scripts import declare
 from regrow_signals.signal import Signal
 
-__all__ = ["Published", "publish"]
+__all__ = ["PublishAppend", "Published", "publish"]
 
 R = TypeVar("R", bound=Receipt)
 
@@ -41,6 +42,23 @@ class Published(Generic[R]):
     signal_id: str
     receipts: tuple[R, ...]
     refused: Mapping[str, RegrowError]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishAppend(DirectiveAppend):
+    """Goes with an emit to ``SUBSCRIBERS``: finds whom its type reaches, before anything is written."""
+
+    kind: ClassVar[str] = "publish"
+    weight: ClassVar[int] = 100
+    type_name: str
+    limits: Limits
+
+    def keys(self, keys: Keys, agent: str) -> Sequence[str]:
+        del agent
+        return keys.wildcards, keys.subscribers(self.type_name)
+
+    def words(self) -> Sequence[Arg]:
+        return self.type_name, self.limits.max_subscribers
 
 
 def publish(keys: Keys, limits: Limits, signal: Signal) -> Call[Published[Receipt]]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, ClassVar, Final, Literal, cast, get_args
 
 from regrow_signals.answers import answer
-from regrow_signals.calls import Call, Command, Op
+from regrow_signals.calls import Arg, Call, Command, Op
+from regrow_signals.commits import DirectiveAppend
 from regrow_signals.errors import BadInput, NoSuchAgent
 from regrow_signals.ids import check_id, check_type
 from regrow_signals.keys import Keys
@@ -23,7 +24,9 @@ from regrow_signals.scripts import declare
 __all__ = [
     "MAX_PRIORITY",
     "Policy",
+    "SubscribeAppend",
     "Subscription",
+    "UnsubscribeAppend",
     "check_subscription",
     "reached_by",
     "subscribe",
@@ -68,6 +71,39 @@ def check_subscription(pattern: str, priority: int, policy: str) -> str:
     if policy not in get_args(Policy):
         raise BadInput(f"policy={policy!r:.40} is none of {', '.join(get_args(Policy))}")
     return text
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeAppend(DirectiveAppend):
+    """The agent subscribes in its own commit; beyond the bounds the signal ``entry`` becomes a dead letter."""
+
+    kind: ClassVar[str] = "subscribe"
+    pattern: str
+    priority: int
+    policy: Policy
+    limits: Limits
+    entry: str
+
+    def keys(self, keys: Keys, agent: str) -> Sequence[str]:
+        return _names(keys, agent, self.pattern)
+
+    def words(self) -> Sequence[Arg]:
+        bounds = self.limits.max_subscribers, self.limits.max_patterns
+        return self.pattern, self.priority, self.policy, *bounds, self.entry
+
+
+@dataclass(frozen=True, slots=True)
+class UnsubscribeAppend(DirectiveAppend):
+    """The agent ends a subscription of its own, if it has it."""
+
+    kind: ClassVar[str] = "unsubscribe"
+    pattern: str
+
+    def keys(self, keys: Keys, agent: str) -> Sequence[str]:
+        return _names(keys, agent, self.pattern)
+
+    def words(self) -> Sequence[Arg]:
+        return (self.pattern,)
 
 
 def subscribe(

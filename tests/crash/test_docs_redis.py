@@ -39,6 +39,7 @@ ELSEWHERE = {
         "supervisor_paused_total|supervisor=<path>",
         "supervisor_parked_total|supervisor=<path>",
         "nodes_lost_total",
+        "subscriptions_refused_total",
         "store_restarts_total",
     },
 }

@@ -506,10 +506,10 @@ def test_claim_of_unreadable_notes_is_refused(stage: Stage, unchanged: Unchanged
         stage.claim("a")
 
 
-def fenced_calls(stage: Stage, owner: Owner) -> list[Call[Any]]:
+def fenced_calls(stage: Stage, owner: Owner, entry: str = "1-1") -> list[Call[Any]]:
     return [
         reload(stage.keys, owner),
-        mark_trying(stage.keys, owner, "1-1", 0, 0),
+        mark_trying(stage.keys, owner, entry, 0, 0),
         release(stage.keys, owner, reason="drained"),
         unblocked(stage.keys, owner),
     ]
@@ -534,7 +534,7 @@ def test_every_step_on_a_key_of_the_wrong_type_says_so(stage: Stage, unchanged: 
 
 def test_release_and_trying_may_be_repeated(stage: Stage, unchanged: Unchanged) -> None:
     owner, _ = stage.live("a")
-    for call in fenced_calls(stage, owner):
+    for call in fenced_calls(stage, owner, stage.feed("a")[0]):
         stage.do(call)
         with unchanged():
             stage.do(call)

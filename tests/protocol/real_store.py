@@ -30,8 +30,10 @@ from regrow_signals.leadership import acquire, resign
 from regrow_signals.limits import Limits
 from regrow_signals.mailbox import send
 from regrow_signals.nodes import ExitReport, report_exit
+from regrow_signals.publishing import publish
 from regrow_signals.relay import deliver_held
 from regrow_signals.signal import Signal
+from regrow_signals.subscriptions import subscribe
 from tests.conftest import wait_until
 from tests.protocol.scripts import target_of
 from tests.protocol.world import NOBODY, Call, Kind, Record, Scenario, World, emitted_by, kind_of
@@ -104,6 +106,8 @@ class RealStore:
             starts=[StartOrder(name(agent), 1, "n0")],
         )
         self._do(commit_decision(self.keys, self.limits, decision))
+        if self.scenario.latest:
+            self._do(subscribe(self.keys, self.limits, name(agent), "walk.*", policy="latest"))
 
     def _do(self, call: ScriptCall[Any]) -> Any:
         return self.connection.call(call)
@@ -125,6 +129,10 @@ class RealStore:
 
     def _word(self, call: Call, answer: Any) -> str:
         match call.script:
+            case "send" if self.scenario.latest:
+                if answer.refused:
+                    return REFUSALS[type(answer.refused[name(call.agent)])]
+                return "duplicate" if answer.receipts[0].duplicate else "accepted"
             case "send":
                 return "duplicate" if answer.duplicate else "accepted"
             case "commit":
@@ -143,6 +151,8 @@ class RealStore:
         keys, limits = self.keys, self.limits
         owner = Owner(name(call.agent), call.incarnation, token(call.token), "n0")
         match call.script:
+            case "send" if self.scenario.latest:
+                return publish(keys, limits, sent(call.args[0]))
             case "send":
                 return send(keys, limits, name(call.agent), sent(call.args[0]))
             case "claim":

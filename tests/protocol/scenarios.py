@@ -34,6 +34,9 @@ SCENARIOS: dict[str, Scenario] = {
             batch=1,
         ),
         Scenario("two full agents, verdict", ((E, E), (E,)), Budget(verdicts=1), max_mailbox=1, max_outbox=0),
+        Scenario("latest", ((P, P, P, P),), Budget(crashes=1, breaks=1), max_mailbox=2, latest=True),
+        Scenario("latest, poison", ((P, X, P, P),), Budget(crashes=1), max_mailbox=2, latest=True),
+        Scenario("latest, verdict", ((P, R, P),), Budget(verdicts=1, breaks=1), max_mailbox=1, latest=True),
         Scenario(
             "agent that emits to itself",
             ((E, E, E),),

@@ -57,8 +57,21 @@ def send(scenario: Scenario, world: World, call: Call) -> Reply:
     if content in record.log and scenario.flaw is not Flaw.NO_DEDUPE:
         return world, "duplicate"
     if len(record.mailbox) >= scenario.max_mailbox:
-        return world, "full"
+        given_way = give_way(scenario, record)
+        if given_way is None:
+            return world, "full"
+        record = given_way
     return put(world, call.agent, accept(record, content)), "accepted"
+
+
+def give_way(scenario: Scenario, record: Record) -> Record | None:
+    """``publish`` with ``policy=latest``: the oldest waiting signal becomes a dead letter, but not one being tried."""
+    waiting = [entry for entry in record.mailbox if entry != record.trying]
+    if not scenario.latest or not waiting:
+        return None
+    oldest = waiting[0]
+    left = tuple(entry for entry in record.mailbox if entry != oldest)
+    return record._replace(mailbox=left, dead=(*record.dead, oldest), dropped=max(record.dropped, oldest))
 
 
 def claim(scenario: Scenario, world: World, call: Call) -> Reply:
@@ -94,6 +107,8 @@ def mark_trying(scenario: Scenario, world: World, call: Call) -> Reply:
     if fenced(record, call):
         return world, "fenced"
     entry, attempts = call.args
+    if entry not in record.mailbox:
+        return world, "conflict"
     return put(world, call.agent, record._replace(trying=entry, attempts=attempts)), "marked"
 
 
@@ -117,7 +132,17 @@ def commit(scenario: Scenario, world: World, call: Call) -> Reply:
         if not landed:
             return world, "conflict"
         return world, "fenced" if flaw is Flaw.LANDED_NOT_CHECKED else "landed"
+    if gave_way(record, plan) and flaw is not Flaw.DROP_UNNOTICED:
+        return world, "conflict"
     return write(scenario, world, call.agent, plan), "committed"
+
+
+def gave_way(record: Record, plan: Plan) -> bool:
+    """A signal of the batch lies in the dead letters since it was read."""
+    if record.dropped <= plan.base_cursor:
+        return False
+    taken = sum(entry > plan.base_cursor for entry in plan.applied) + len(plan.dead)
+    return taken != sum(entry <= plan.cursor for entry in record.mailbox)
 
 
 def write(scenario: Scenario, world: World, agent: int, plan: Plan) -> World:

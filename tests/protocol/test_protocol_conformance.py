@@ -26,7 +26,7 @@ ANSWERS = {
     *(("report", word) for word in ("recorded", "known", "stale")),
     *(("decide", word) for word in ("decided", "conflict", "not_leader")),
     *(("forget", word) for word in ("forgotten", "conflict", "not_leader")),
-    *(("trying", word) for word in ("marked", "fenced")),
+    *(("trying", word) for word in ("marked", "conflict", "fenced")),
     *(("release", word) for word in ("released", "fenced")),
     ("deliver", "delivered"),
     ("expire", "expired"),
@@ -40,6 +40,7 @@ WALKS = (
     Scenario(
         "two full agents", ((E, E, R, E, P, E), (E, E, X, E, E)), MANY, max_mailbox=2, max_outbox=1, nodes=2
     ),
+    Scenario("latest", ((P, R, P, P, X, P, P, P, R, P),), MANY, max_mailbox=2, batch=3, nodes=2, latest=True),
     Scenario("self emitting", ((E, R, E, E, X, E),), MANY, max_mailbox=3, max_outbox=1, nodes=2),
 )
 

@@ -26,6 +26,7 @@ CAUGHT: dict[Flaw, tuple[str, str]] = {
     Flaw.REPEATED_CLAIM_CHARGES: ("poison", "condemned only for deaths that happened"),
     Flaw.DECISION_UNFENCED: ("node lost", "one incarnation never has two owners"),
     Flaw.NO_DEDUPE: ("killed twice", "a signal id is accepted once"),
+    Flaw.DROP_UNNOTICED: ("latest", "each signal up to the cursor is settled exactly once"),
 }
 
 

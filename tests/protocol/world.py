@@ -91,6 +91,7 @@ class Flaw(StrEnum):
     REPEATED_CLAIM_CHARGES = "a repeated claim charges the signal in hand again"
     DECISION_UNFENCED = "a decision is carried out by an old leader, for an exit already answered"
     NO_DEDUPE = "a repeated send is accepted again"
+    DROP_UNNOTICED = "a commit does not ask whether one of its signals gave way to a newer one"
 
 
 class Phase(StrEnum):
@@ -136,6 +137,7 @@ class Record(NamedTuple):
     attempts: int = 0
     charge: int = 0
     ended: int = 0
+    dropped: int = 0
     deaths: int = 0  # what really happened: how often poison took a process down
 
 
@@ -237,6 +239,8 @@ class Scenario(NamedTuple):
     max_outbox: int = 10
     max_attempts: int = 2
     nodes: int = 1
+    latest: bool = False
+    """Signals are published: in a full mailbox the oldest gives way to the newest (``policy=latest``)."""
     flaw: Flaw | None = None
 
 

@@ -66,6 +66,7 @@ def test_a_signal_gives_type_data_subject_and_schema() -> None:
 
 
 def test_repr_shows_what_is_sent() -> None:
+    assert repr(Emit("a", {"n": 1})) == "Emit('a', {'n': 1})"
     assert repr(Emit("a", {"n": 1}, to="b")) == "Emit('a', {'n': 1}, to='b')"
     assert repr(Emit(Due(subject="x"), to="b")) == "Emit(Due(subject='x', amount=0.0), to='b')"
 
@@ -76,7 +77,6 @@ emit: Any = Emit
 @pytest.mark.parametrize(
     ("args", "keywords", "error", "told"),
     [
-        (("a",), {}, BadInput, "Emit: give to="),
         (("a",), {"to": "not ok"}, BadId, "Emit: to 'not ok'"),
         (("a",), {"to": "{x}"}, BadId, "Emit: to"),
         (("a b",), {"to": "x"}, BadTypeName, "Emit: type 'a b'"),

@@ -47,6 +47,7 @@ def lay_ask(
     """An emit that says where its reply goes: back to this agent."""
     fields = signal_fields(ask, append_id, delivery, limits)
     fields["replyto"] = AgentPlace(delivery.addressee.agent, ask.tag, ask.reply).text
+    assert ask.to is not None, "its signature says so"
     appends.emits.append(EmitAppend(ask.to, fields))
     appends.size += len(fields["data"].encode()) + OVERHEAD
     return {"ask": ask.type, "to": ask.to, "tag": ask.tag}

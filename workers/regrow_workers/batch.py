@@ -159,6 +159,7 @@ class _Batch:
         self.emits: list[EmitAppend] = []
         self.effects: list[EffectAppend] = []
         self.others: list[DirectiveAppend] = []
+        self.others_weight = 0
         self.dead: list[DeadAppend] = []
         self.journal: list[JournalAppend] = []
         self.rejected = 0
@@ -247,7 +248,8 @@ class _Batch:
         if failure is not None:
             return self._fail(outcome, failure, delivery)
         grown = len(outcome.encoded) if type(outcome) is NewState else len(self.encoded)
-        count = len(appends.emits) + len(appends.effects) + len(appends.others)
+        others = sum(other.weight for other in appends.others) if appends.others else 0
+        count = len(appends.emits) + len(appends.effects) + others
         if not self._has_room(count, appends.size, grown):
             return False
         if type(outcome) is NewState:
@@ -265,6 +267,7 @@ class _Batch:
             self.emits += appends.emits
             self.effects += appends.effects
             self.others += appends.others
+            self.others_weight += others
         self._note(delivery, appends, word)
         if appends.stop is not None:
             self.ends = Ends("stop", appends.stop.reason)
@@ -324,7 +327,7 @@ class _Batch:
 
     def _has_room(self, count: int, size: int, state: int) -> bool:
         """What comes first always has: it is within the bounds by itself, or a dead letter that must go somewhere."""
-        held = len(self.emits) + len(self.effects) + len(self.others) + len(self.dead)
+        held = len(self.emits) + len(self.effects) + self.others_weight + len(self.dead)
         return self.taken == 0 or (
             held + count <= self.limits.commit_appends
             and self.size + size + 2 * state <= self.limits.commit_bytes

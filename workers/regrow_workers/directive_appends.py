@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from regrow_signals.commits import DirectiveAppend, EffectAppend, EmitAppend
+from regrow_signals.commits import SUBSCRIBERS, DirectiveAppend, EffectAppend, EmitAppend
 from regrow_signals.errors import ImpureHandler
 from regrow_signals.limits import Limits
+from regrow_signals.publishing import PublishAppend
 from regrow_signals.strict_json import dumps
 from regrow_workers.asking import Ask, Forward, Reply
 from regrow_workers.asking_appends import lay_ask, lay_forward, lay_reply
@@ -26,6 +27,8 @@ from regrow_workers.family_directives import (
     lay_out_spawn,
     lay_out_stop_child,
 )
+from regrow_workers.subscription_appends import lay_subscribe, lay_unsubscribe
+from regrow_workers.subscription_directives import Subscribe, Unsubscribe
 from regrow_workers.timer_appends import lay_cancel, lay_timer
 from regrow_workers.timers import Cancel, TimerDirective
 
@@ -76,8 +79,11 @@ def _emit(
     fields = signal_fields(emit, append_id, delivery, limits)
     if emit.reply_to is not None:
         fields["replyto"] = emit.reply_to
-    appends.emits.append(EmitAppend(emit.to, fields))
+    appends.emits.append(EmitAppend(emit.to or SUBSCRIBERS, fields))
     appends.size += len(fields["data"].encode()) + OVERHEAD
+    if emit.to is None:
+        appends.others.append(PublishAppend(emit.type, limits))
+        return {"publish": emit.type}
     return {"emit": emit.type, "to": emit.to}
 
 
@@ -141,5 +147,7 @@ _LAYERS: Final[
     StopChild: _family(lay_out_stop_child),
     Monitor: _family(lay_out_monitor),
     Demonitor: _family(lay_out_demonitor),
+    Subscribe: lay_subscribe,
+    Unsubscribe: lay_unsubscribe,
 }
 """How each kind of directive is laid out; its line in the journal comes back."""

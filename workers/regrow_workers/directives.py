@@ -108,7 +108,7 @@ class SignalDirective(Directive):
 
 
 class Emit(SignalDirective):
-    """Send a signal to another agent, in the same commit as the new state.
+    """Send a signal to another agent, in the same commit as the new state; without ``to``, to all who subscribe to it.
 
     ``Emit(InvoiceDue(subject="x"), to="billing")``, ``Emit("invoice.due", {"subject": "x"}, to="billing")``, or a
     whole ``Signal``, whose type, data, subject and schema are taken; its id, source and time are the sender's.
@@ -148,11 +148,7 @@ class Emit(SignalDirective):
         subject: str | None = None,
         reply_to: str | None = None,
     ) -> None:
-        if to is None:
-            raise BadInput(
-                "Emit: give to=, the id of an agent; subscriptions, which it could do without, come later"
-            )
-        self.to: Final = check_id(to, f"{type(self).__name__}: to")
+        self.to: Final = None if to is None else check_id(to, f"{type(self).__name__}: to")
         super().__init__(what, data, subject)
         self.reply_to: Final = reply_to if reply_to is None else self._attribute("reply_to", reply_to)
 
@@ -161,9 +157,9 @@ class Emit(SignalDirective):
         return *super().asked, self.to, self.reply_to
 
     def __repr__(self) -> str:
-        given = (("subject", self.subject), ("reply_to", self.reply_to))
+        given = (("to", self.to), ("subject", self.subject), ("reply_to", self.reply_to))
         extra = "".join(f", {name}={text!r}" for name, text in given if text is not None)
-        return f"{type(self).__name__}({self.shown}, to={self.to!r}{extra})"
+        return f"{type(self).__name__}({self.shown}{extra})"
 
 
 @dataclass(frozen=True, slots=True)

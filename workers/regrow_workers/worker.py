@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from regrow_signals import agents
 from regrow_signals.agents import Loaded, Owner
 from regrow_signals.calls import Call, Command
-from regrow_signals.commits import newer
+from regrow_signals.commits import Commit, newer
 from regrow_signals.connection import Connection, Interrupted, Sent
 from regrow_signals.errors import (
     BadPayload,
@@ -102,6 +102,11 @@ class Worker:
         """The entry that Redis has as the one being tried."""
 
         self._worked = True
+        self._conflicting: Commit | None = None
+        """A commit in conflict, until the base is loaded anew and tells why."""
+        self._overtaken = False
+        """A signal in hand gave way to a newer one: what is read next is taken one by one, for what is being tried
+        gives way to none."""
 
     def run(self, slot: Slot, stop: StopRequest) -> WorkerExit:
         """Live, in the process of one's own. Raises Fenced when another life owns the agent."""
@@ -150,8 +155,8 @@ class Worker:
         that it follows from stands. Lets go of its plans before anybody waits.
         """
         loaded = self._loaded
-        if self._is_careful(loaded, entries):
-            self._announce(entries[0][0])
+        if self._is_careful(loaded, entries) and not self._announce(entries[0][0]):
+            return [], None
         plan: CommitPlan | None = self._plan(loaded, entries)
         while plan is not None and plan.taken:
             entries = entries[plan.taken :]
@@ -200,16 +205,25 @@ class Worker:
             refused=self._refused,
         )
 
-    def _announce(self, entry: str) -> None:
-        """Careful, after an end that was not clean: note in Redis which signal is tried, before it is."""
+    def _announce(self, entry: str) -> bool:
+        """Careful, after an end that was not clean: note in Redis which signal is tried, before it is.
+
+        False: it is in the mailbox no longer, and the base is to be loaded anew.
+        """
         loaded = self._loaded
         tried = entry == loaded.trying_entry
         if entry == self._marked or (tried and loaded.condemned):
-            return
+            return True
         attempts, kills = (loaded.trying_attempts, loaded.trying_kills) if tried else (0, 0)
         self._slot.note(Phase.STORING)
-        self._ask(agents.mark_trying(self._keys, self._owner, entry, attempts, kills))
+        try:
+            self._ask(agents.mark_trying(self._keys, self._owner, entry, attempts, kills))
+        except Conflict:
+            self._overtaken = True
+            self._generation = -1
+            return False
         self._marked = entry
+        return True
 
     def _begin_and_fail(self, entry: str) -> None:
         self._slot.begin(entry)
@@ -263,8 +277,15 @@ class Worker:
         return [entry for entry in entries if newer(entry[0], loaded.cursor)]
 
     def _reload(self) -> None:
-        self._base = self._ask(agents.reload(self._keys, self._owner, self._limits))
-        self._marked = self._base.trying_entry
+        self._base = base = self._ask(agents.reload(self._keys, self._owner, self._limits))
+        self._marked = base.trying_entry
+        conflicting, self._conflicting = self._conflicting, None
+        if conflicting is not None:
+            made_from = conflicting.base_version, conflicting.base_cursor
+            self._overtaken = made_from == (base.version, base.cursor)
+            if not self._overtaken:
+                # Redis went back in time. Go on from what it has now, uncharged.
+                log.event(_LOG, "store_went_back", level=logging.WARNING, agent=self._owner.agent)
         self._generation = self._connection.generation
 
     def _read(self) -> Entries:
@@ -285,6 +306,9 @@ class Worker:
             return []
         self._watch.answered()
         if entries:
+            if self._overtaken:
+                self._overtaken = False
+                self._base = replace(self._loaded, careful_until=entries[-1][0])
             self._fail.reach("after_read")
             self._worked = True
         elif self._worked:
@@ -308,10 +332,9 @@ class Worker:
         self._slot.note(Phase.STORING)
         try:
             reply, *read = self._exchange(sent.items, sent)
-        except Conflict as error:
-            # Owner still ours: Redis went back in time. Load what it has now and go on from there, uncharged.
-            agent = self._owner.agent
-            log.event(_LOG, "store_went_back", level=logging.WARNING, agent=agent, error=str(error))
+        except Conflict:
+            # Owner still ours: what the batch was made from is not there any more.
+            self._conflicting = plan.commit
             self._generation = -1
             return None
         except DirectiveRefused as error:

@@ -39,7 +39,7 @@
 -- ARGV 26 transitions      how many journal entries
 -- ARGV 27 raises           how many counters
 -- ARGV 28 others           how many directives of other kinds
--- ARGV ... lists           kind keys n, word.. (of others) | target | entry reason error attempts n field.. | target no, n, field.. |
+-- ARGV ... lists           kind keys n, word.. (of others) | target | entry reason error attempts n field.. | target no (0: to subscribers), n, field.. |
 --                          id name args timeout retries idempotent backoff queue |
 --                          entry signal type at_ms version directives digest outcome has_state state | counter, by
 -- REPLY ok <landed before> <blocked> <held>
@@ -62,6 +62,11 @@
 -- INCLUDE family
 -- INCLUDE children
 -- INCLUDE monitors
+-- INCLUDE routing
+-- INCLUDE subscriptions
+-- INCLUDE subscribers
+-- INCLUDE overflow
+-- INCLUDE publications
 local agent = KEYS[1]
 local mailbox = KEYS[2]
 local outbox = KEYS[3]
@@ -81,11 +86,17 @@ local at = 28
 local wrong = corrupt({agent, 'hash', mailbox, 'stream', outbox, 'stream', dead, 'stream', journal, 'stream', fate, 'hash'})
 if wrong then return wrong end
 local record = redis.call('HMGET', agent, 'incarnation', 'owner', 'version', 'cursor', 'trying', 'careful_until',
-  'blocked', 'status', 'birth')
+  'blocked', 'status', 'birth', 'dropped')
 if ARGV[3] == '' or record[1] ~= ARGV[2] or record[2] ~= ARGV[3] then return {'refused', 'fenced'} end
 if not record[3] or not is_id(record[4]) then return {'corrupt', agent, 'has no readable version or cursor'} end
 if record[3] ~= base_version or record[4] ~= base_cursor then
   if record[3] == version and record[4] == cursor then return {'ok', '1', record[7] or '0', '0'} end
+  return {'refused', 'conflict', record[3], record[4]}
+end
+-- A signal of the batch gave way to a newer one while it was in hand: it is a dead letter, the batch does not stand.
+local dropped = record[10]
+if dropped and is_id(dropped) and older(base_cursor, dropped)
+  and #redis.call('XRANGE', mailbox, '(' .. base_cursor, cursor) ~= ARGV[9] + ARGV[10] then
   return {'refused', 'conflict', record[3], record[4]}
 end
 if emits > 0 then wrong = corrupt({held, 'zset'}) end
@@ -103,23 +114,34 @@ local now = now_ms()
 local grave = {dead = dead, fate = fate, events = events, counters = counters, agent = ARGV[1], incarnation = ARGV[2],
   type = ARGV[11], max_events = ARGV[20]}
 local work = {agent = ARGV[1], key = agent, type = ARGV[11], birth = record[9] or '', incarnation = ARGV[2], now = now,
-  counters = counters, events = events, max_events = ARGV[20], grave = grave, opened = {}}
+  counters = counters, events = events, max_events = ARGV[20], grave = grave, opened = {},
+  prefix = prefix_of(agent, ARGV[1]), routes = {}, reached = 0}
 local others
 others, at = read_directives(tonumber(ARGV[28]), at, 11 + 3 * targets + orders)
 wrong = check_directives(others, work)
 if wrong then return wrong end
 local bounds = {max_mailbox = tonumber(ARGV[17]), max_dead = tonumber(ARGV[18])}
-local boxes = {}
-for i = 1, targets do
-  local key, name = 12 + 3 * (i - 1), ARGV[at + i]
+local boxes, named = {}, {}
+local function look_at_target(name, target, its_mailbox, its_dead)
   local own = name == ARGV[1]
-  local box = look_at_mailbox(KEYS[key], KEYS[key + 1], KEYS[key + 2], bounds, now, own and cursor or nil, work.opened[name])
+  local box = look_at_mailbox(target, its_mailbox, its_dead, bounds, now, own and cursor or nil, work.opened[name])
   if own then box.room = box.room + math.min(ARGV[9] + ARGV[10], box.length) end
   box.name = name
   box.held = tonumber(redis.call('HGET', agent, 'held:' .. name) or '0') or 0
-  boxes[i] = box
+  named[name] = box
+  return box
+end
+for i = 1, targets do
+  local key = 12 + 3 * (i - 1)
+  boxes[i] = look_at_target(ARGV[at + i], KEYS[key], KEYS[key + 1], KEYS[key + 2])
 end
 at = at + targets
+for _, route in pairs(work.routes) do
+  for i = 1, #route <= route.bound and #route or 0 do
+    local name, p = route[i].agent, work.prefix
+    if not named[name] then look_at_target(name, p .. 'agent:' .. name, p .. 'mailbox:' .. name, p .. 'dead:' .. name) end
+  end
+end
 
 -- All is read and checked: from here on everything is written.
 local careful, trying = record[6] or '', record[5] or ''
@@ -152,23 +174,29 @@ end
 
 write_directives(others, work, true)
 local holding = 0
+local out = {work = work, boxes = named, grave = grave, into = {prefix = work.prefix, events = events, counters = counters,
+  max_events = ARGV[20], max_dead = bounds.max_dead, now = now}}
+function out.hold(box, fields)
+  box.held = box.held + 1
+  holding = holding + 1
+  redis.call('XADD', outbox, '*', 'kind', 'emit', 'target', box.name, 'held_ms', now, unpack(fields))
+  redis.call('HSET', agent, 'held:' .. box.name, box.held)
+end
+function out.put(box, fields)
+  with_field(fields, 'at_ms', now, function(with) put_in_mailbox(box, with) end)
+end
 for _ = 1, emits do
   local box = boxes[tonumber(ARGV[at + 1])]
   at = at + 1
   local fields = take_fields({})
-  if box.gone then
-    fields[#fields + 1] = 'target'
-    fields[#fields + 1] = box.name
-    bury(grave, now, '', box.gone, '', 0, fields)
+  if not box then
+    publish_from(out, fields)
+  elseif box.gone then
+    with_field(fields, 'target', box.name, function(with) bury(grave, now, '', box.gone, '', 0, with) end)
   elseif box.held > 0 or box.room <= 0 then
-    box.held = box.held + 1
-    holding = holding + 1
-    redis.call('XADD', outbox, '*', 'kind', 'emit', 'target', box.name, 'held_ms', now, unpack(fields))
-    redis.call('HSET', agent, 'held:' .. box.name, box.held)
+    out.hold(box, fields)
   else
-    fields[#fields + 1] = 'at_ms'
-    fields[#fields + 1] = now
-    put_in_mailbox(box, fields)
+    out.put(box, fields)
   end
 end
 if holding > 0 then

@@ -21,6 +21,7 @@
 -- INCLUDE corrupt
 -- INCLUDE count
 -- INCLUDE entry_ids
+-- INCLUDE replies
 -- INCLUDE dead_letters
 -- INCLUDE accept
 -- INCLUDE boxes

@@ -1,20 +1,26 @@
 -- Room in a full mailbox for the newest signal of a kind: the oldest waiting one of it becomes a dead letter `overflow`.
 -- Needs corrupt, count, entry_ids, dead_letters. `into`: prefix, events, counters, max_events, max_dead (a number), now.
--- A worker may hold the dropped one in a batch: `dropped` in the agent's record has its commit refused. The one that is
--- being tried carefully is never dropped, so an agent comes on under any flood.
+-- A worker may hold the dropped one in a batch: `dropped` in the agent's record has its commit refused, and the worker
+-- goes on carefully. The one that is being tried is never dropped, so an agent comes on under a flood.
 local OVERFLOW_PAGE, OVERFLOW_PAGES = 20, 50
 local OVERFLOW_OURS = {entry = true, reason = true, error = true, attempts = true, dead_ms = true, target = true}
+
+-- Of this type, and nobody waits for a reply to it.
+local function may_give_way(flat, kind)
+  local fits = false
+  for i = 1, #flat, 2 do
+    if flat[i] == 'replyto' then return false end
+    if flat[i] == 'type' and flat[i + 1] == kind then fits = true end
+  end
+  return fits
+end
 
 local function oldest_of(mailbox, cursor, kind, tried)
   local from = '(' .. cursor
   for _ = 1, OVERFLOW_PAGES do
     local page = redis.call('XRANGE', mailbox, from, '+', 'COUNT', OVERFLOW_PAGE)
     for _, item in ipairs(page) do
-      if item[1] ~= tried and #item[2] <= 200 then
-        for i = 1, #item[2], 2 do
-          if item[2][i] == 'type' and item[2][i + 1] == kind then return item[1], item[2] end
-        end
-      end
+      if item[1] ~= tried and #item[2] <= 200 and may_give_way(item[2], kind) then return item[1], item[2] end
       from = '(' .. item[1]
     end
     if #page < OVERFLOW_PAGE then return nil end

@@ -30,6 +30,17 @@ local function subscription_bound(prefix, agent, pattern, bounds)
   end
 end
 
+local function full_text(full)
+  return full[1] .. ' has ' .. full[2] .. ' subscriptions, ' .. full[3] .. ' is the bound'
+end
+
+-- Nobody waits for the answer: an event and a counter tell it. `work`: counters, events, max_events, now. Needs count.
+local function refuse_subscription(work, agent, pattern, full)
+  count(work.counters, 'subscriptions_refused_total', 1)
+  event(work.events, work.max_events, work.now, 'subscription_refused', 'agent', agent,
+    'reason', full_text(full), 'detail', pattern)
+end
+
 local function count_subscriptions(key, by)
   local length = (tonumber(redis.call('HGET', key, 'subscriptions') or '0') or 0) + by
   if length > 0 then redis.call('HSET', key, 'subscriptions', length) else redis.call('HDEL', key, 'subscriptions') end
