@@ -127,3 +127,20 @@ def test_a_worker_can_map_its_slot_however_few_there_are(count: int) -> None:
         assert last.read().entry == "12-3"
     finally:
         table.close()
+
+
+def test_a_copy_that_let_go_of_its_slot_cannot_note_anything() -> None:
+    table = SlotTable.create(1)
+    slot = table.take()
+    assert slot is not None
+    mine = SlotTable.open_slot(table.fd, slot.index)
+    mine.begin("5-1")
+
+    mine.let_go()
+
+    with pytest.raises(TypeError):
+        mine.begin("6-1")
+    with pytest.raises(TypeError):
+        mine.note(Phase.CRASHED, "text")
+    assert slot.read().entry == "5-1"
+    table.close()

@@ -19,6 +19,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import cast
 
 __all__ = ["SLOT_BYTES", "TEXT_BYTES", "Phase", "Reading", "Slot", "SlotTable"]
 
@@ -96,6 +97,10 @@ class Slot:
         _, _, ms, seq = self._steady_work()
         self.note(phase, said)
         _WORK.pack_into(self._memory, self._at + _WORK_AT, phase, time.monotonic(), ms, seq)
+
+    def let_go(self) -> None:
+        """In a copy of the worker's process: the slot is not its own. ``begin`` and ``note`` raise TypeError then."""
+        self._memory = cast("bytearray", b"")
 
     def clear(self, phase: Phase) -> None:
         """Node only, before the slot is given to a worker, and after its end."""

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from regrow_signals.connection import Connection
 from regrow_workers.application import Application
+from regrow_workers.fork_copies import let_go_in_copies
 from regrow_workers.os_signals import name_process
 from regrow_workers.reasons import WorkerExit
 from regrow_workers.rehearsal import SCRIPTS, warm_up
@@ -43,6 +44,7 @@ def run_spare(
 def _stand_by(config: WorkerConfig, application: Application, link: SpawnerLink, slots_fd: int) -> int:
     name_process(SPARE)
     process = WorkerProcess(config, application)
+    let_go_in_copies(link.close)
     try:
         process.get_ready()
     except Exception:  # noqa: BLE001  a hook may raise anything
@@ -57,6 +59,7 @@ def _stand_by(config: WorkerConfig, application: Application, link: SpawnerLink,
         if message is None:
             return WorkerExit.RELEASED
         link.send(TAKEN)
+        link.close()
     except LinkClosed:
         return WorkerExit.RELEASED
     name_process(WORKER)

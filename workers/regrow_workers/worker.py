@@ -32,6 +32,7 @@ from regrow_workers import batch, log
 from regrow_workers.agent import Agent
 from regrow_workers.batch import CommitPlan, Ends
 from regrow_workers.fail_points import FailPoints
+from regrow_workers.fork_copies import leave_if_copied
 from regrow_workers.process_memory import give_memory_back
 from regrow_workers.reasons import ASKED, UNREADABLE, WorkerExit
 from regrow_workers.settings import NodeSettings
@@ -90,8 +91,6 @@ class Worker:
         self._order = order
         self.clock: Callable[[], float] = time.monotonic
         """What a batch's work is measured by, in seconds."""
-        self._pid = 0
-        """Of the process it lives in; 0 before that."""
 
         self._refused: dict[str, tuple[str, str]] = {}
         """Entries whose directives the store has refused, until their commit has landed."""
@@ -112,7 +111,6 @@ class Worker:
         """Live, in the process of one's own. Raises Fenced when another life owns the agent."""
         self._slot = slot
         self._stop = stop
-        self._pid = os.getpid()
         self._connection.interrupt_fd = stop.fileno()
         # Called before every handler: nothing stands between it and the slot but in a crash test.
         self._before: Callable[[str], None] = (
@@ -125,6 +123,10 @@ class Worker:
             return WorkerExit.RELEASED
         except (BadPayload, CorruptKey) as error:
             return self._cannot_go_on(error)
+
+    def let_go(self) -> None:
+        """In a copy of the process: the socket is not its own."""
+        self._connection.close()
 
     def _turns(self, entries: Entries) -> WorkerExit:
         """The loop. ``entries`` are read and not yet applied; they are dropped when the base is loaded anew."""
@@ -192,7 +194,7 @@ class Worker:
             raise
 
     def _plan(self, loaded: Loaded, entries: Entries) -> CommitPlan:
-        return batch.plan(
+        plan = batch.plan(
             self._agent_type,
             loaded,
             entries,
@@ -204,6 +206,8 @@ class Worker:
             check_every=self._settings.check_every,
             refused=self._refused,
         )
+        leave_if_copied()
+        return plan
 
     def _announce(self, entry: str) -> bool:
         """Careful, after an end that was not clean: note in Redis which signal is tried, before it is.
@@ -319,8 +323,6 @@ class Worker:
     def _send_commit(self, plan: CommitPlan, rest: Entries) -> Sent:
         """Send a commit, and in the same round trip read on after the ``rest`` that is in hand."""
         self._slot.note(Phase.STORING)
-        if self._pid not in (0, os.getpid()):
-            os._exit(WorkerExit.CRASHED)  # a handler forked: its copy is nobody's worker
         self._fail.reach("before_commit")
         commit = agents.commit(self._keys, self._limits, plan.commit)
         last = rest[-1][0] if rest else plan.commit.cursor

@@ -21,6 +21,7 @@ from regrow_signals.connection import Connection
 from regrow_signals.errors import Fenced
 from regrow_signals.keys import Keys
 from regrow_workers.application import Application
+from regrow_workers.fork_copies import leave_if_copied, let_go_in_copies
 from regrow_workers.memory_limit import lift_limit, limit_jumps
 from regrow_workers.os_signals import die_with_parent, name_process, reset_for_child
 from regrow_workers.purity import guard
@@ -123,6 +124,8 @@ class WorkerProcess:
         # Blocked since before the fork.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         self._beats = _Beats()
+        # From here on there is the user's code, which may fork.
+        let_go_in_copies(self.stop.let_go)
 
     def get_ready(self) -> None:
         """The application's own hooks, once. Raises what they raise."""
@@ -130,12 +133,14 @@ class WorkerProcess:
             return
         for hook in self._application.on_worker_start:
             hook()
+            leave_if_copied()
         guard.set_mode(self._config.settings.guard)
         self._is_ready = True
 
     def live(self, message: Message, slot: Slot, make_worker: Callable[[], Worker]) -> int:
         """One life, to its end; the exit code. Whatever ends it is noted in ``slot``."""
         self._beats.give(slot)
+        let_go_in_copies(slot.let_go)
         try:
             self.get_ready()
             slot.note(Phase.STORING)
@@ -160,7 +165,9 @@ class WorkerProcess:
             ran = executor.run_executor(config, self._application, message, slot, self.stop)
             return cast("WorkerExit", ran)
         limit_jumps(int(message["order"].get("max_memory") or config.settings.max_memory))
-        return make_worker().run(slot, self.stop)
+        worker = make_worker()
+        let_go_in_copies(worker.let_go)
+        return worker.run(slot, self.stop)
 
 
 class _Beats:

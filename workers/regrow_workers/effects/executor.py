@@ -36,6 +36,7 @@ from regrow_workers.effects.calling import log_settlement, prepare, raised, retu
 from regrow_workers.effects.rq_doorbell import EffectWorker
 from regrow_workers.effects.settlement import Held, Settlement
 from regrow_workers.effects.time_limit import TimeLimitExceeded, time_limit
+from regrow_workers.fork_copies import leave_if_copied, let_go_in_copies
 from regrow_workers.reasons import ASKED, WorkerExit
 from regrow_workers.slots import Phase, Slot
 from regrow_workers.spawner_link import Message
@@ -60,12 +61,14 @@ def run_executor(
     if message["order"]["calls"] > 1:
         return run_async_executor(config, application, message, slot)
     name: str = message["order"]["executor"]
+    connection = Connection.open(config.url, name=f"regrow:{name}"[:200])
+    let_go_in_copies(connection.close)
     executor = Executor(
         name=name,
         node=message["node"],
         application=application,
         config=config,
-        connection=Connection.open(config.url, name=f"regrow:{name}"[:200]),
+        connection=connection,
         bells=EffectWorker(message["order"]["rq_url"], config.namespace, name),
         slot=slot,
         stop=stop,
@@ -166,6 +169,7 @@ class Executor:
         held = Held.of(claimed, token)
         self._slot.note(Phase.STORING, held.to_text())
         outcome = self._outcome(claimed, held)
+        leave_if_copied()
         self._slot.note(Phase.STORING)
         self._settle(held, outcome)
 
