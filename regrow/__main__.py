@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regrow.cli import main
+from regrow_workers.program_start import main
 
 if __name__ == "__main__":
     main()

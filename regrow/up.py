@@ -18,6 +18,8 @@ from regrow.embedded_redis import EmbeddedRedis, running
 from regrow.settings import Settings, variable_of
 from regrow_signals.errors import ApplicationError, StoreError
 from regrow_signals.server_url import mask_url
+from regrow_workers.first_process import reap_orphans
+from regrow_workers.os_signals import install
 
 __all__ = ["SERVICES", "Stack", "run_up"]
 
@@ -38,6 +40,8 @@ except RegrowError as error:
 """
 _DISPENSABLE = ("metrics",)  # its port may be taken: the work goes on without it, and says so
 _LOOK_SECONDS = 0.2
+HURRY_SECONDS = 1.5
+TWICE_SECONDS = 0.2  # some launchers send one signal twice at the same time
 _SERVER_LOOK_SECONDS = 1.0
 
 Output = Callable[[str, str], None]
@@ -102,7 +106,7 @@ class Stack:
         started.wait()
 
     def stop(self, *, hurry: bool = False) -> None:
-        """Services in reverse order: SIGTERM, and SIGKILL when their time is up (``hurry``: now); then the server."""
+        """Services in reverse order: SIGTERM, SIGKILL when time is up (``hurry``: in a moment); then the server."""
         self._ending.set()
         if hurry:
             self._hurry.set()
@@ -113,7 +117,7 @@ class Stack:
             self.server.stop()
 
     def hurry(self) -> None:
-        """Let ``stop``, already under way, wait for nobody. Safe in a signal handler."""
+        """Let ``stop``, already under way, wait for nobody longer than a moment. Safe in a signal handler."""
         self._hurry.set()
 
     def wait(self, timeout: float) -> bool:
@@ -157,6 +161,7 @@ class Stack:
                 self._look_at_server()
                 for child in self._children:
                     self._look_at(child)
+                reap_orphans(self.processes().values())
         except Exception as error:  # noqa: BLE001  # whatever it is, the children must not be left behind
             self._output("up", f"ending: {type(error).__name__}: {error}")
             self.exit_code = 1
@@ -218,12 +223,16 @@ class Stack:
             self._output("up", f"{error}")
 
     def _end(self, child: ChildProcess) -> None:
-        """SIGTERM; SIGKILL when the time is up."""
+        """SIGTERM, and once more in a hurry (a node then hands back at once what it holds); SIGKILL in the end."""
         child.send(signal.SIGTERM)
         deadline = time.monotonic() + max(self.settings.drain, self.settings.shutdown) + 2.0
-        killed = False
+        hurried = killed = False
         while child.pid is not None:
-            if not killed and (self._hurry.is_set() or time.monotonic() > deadline):
+            if not hurried and self._hurry.is_set():
+                hurried = True
+                deadline = min(deadline, time.monotonic() + HURRY_SECONDS)
+                child.send(signal.SIGTERM)
+            if not killed and time.monotonic() > deadline:
                 killed = True
                 self._output("up", f"{child.name} did not end in time: killed")
                 child.send(signal.SIGKILL)
@@ -234,11 +243,10 @@ class Stack:
 
 
 def run_up(application: str, settings: Settings) -> int:
-    """``regrow up``: until SIGINT, SIGTERM or SIGHUP; a second one kills. Returns the exit code.
+    """``regrow up``: until SIGINT, SIGTERM or SIGHUP; a second one hurries. Returns the exit code.
 
     An application that cannot be loaded is said in one line before anything is started (``ApplicationError``).
     """
-    check_application(application)
     printer = _Printer(SERVICES)
     # Run by hand, while an application is written: every handler is watched, where a service takes samples.
     watched = {
@@ -248,19 +256,24 @@ def run_up(application: str, settings: Settings) -> int:
     }
     stack = Stack(application, settings=settings, output=printer, environment=watched)
     asked = threading.Event()
+    asked_at = 0.0
 
     def handle(number: int, frame: FrameType | None) -> None:
         del number, frame
-        if asked.is_set():
+        nonlocal asked_at
+        if not asked.is_set():
+            asked_at = time.monotonic()
+        elif time.monotonic() - asked_at > TWICE_SECONDS:
             stack.hurry()
         asked.set()
 
-    before = {
-        number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    install(numbers, handle)
     try:
-        stack.start()
-        _tell(stack, printer)
+        if check_application(application, asked.is_set):
+            stack.start()
+            _tell(stack, printer)
         while not asked.is_set() and not stack.wait(_LOOK_SECONDS):
             pass
         printer("up", "ending")
@@ -271,12 +284,27 @@ def run_up(application: str, settings: Settings) -> int:
     return stack.exit_code or 0
 
 
-def check_application(application: str) -> None:
-    """Load it once, in a process of its own: what its import starts or prints does not concern this one."""
+def check_application(application: str, stop: Callable[[], bool] = lambda: False) -> bool:
+    """Load it once, in a process of its own: what its import starts or prints does not concern this one.
+
+    Raises ``ApplicationError``. False: ``stop`` said so before it was loaded.
+    """
     words = [sys.executable, "-c", _LOAD, application]
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode == _UNLOADABLE:
-        raise ApplicationError(done.stderr.strip().rpartition("\n")[2])
+    with subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as loader:
+        while True:
+            try:
+                said = loader.communicate(timeout=_LOOK_SECONDS)[1]
+            except subprocess.TimeoutExpired:
+                if stop():
+                    loader.kill()
+                    return False
+            else:
+                break
+    if loader.returncode == _UNLOADABLE:
+        raise ApplicationError(said.strip().rpartition("\n")[2])
+    return not stop()
 
 
 def _tell(stack: Stack, say: Output) -> None:

@@ -16,6 +16,8 @@ from regrow_signals import views
 from regrow_signals.connection import Connection
 from regrow_signals.errors import BadSetting, RegrowError
 from regrow_signals.keys import Keys
+from regrow_workers.first_process import let_orphans_go
+from regrow_workers.os_signals import install
 
 __all__ = ["MetricsServer", "run_metrics"]
 
@@ -74,8 +76,8 @@ def run_metrics(url: str, *, namespace: str, host: str, port: int) -> int:
         del number, frame
         asked.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, handle)
+    let_orphans_go()
+    install((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), handle)
     thread = threading.Thread(target=server.serve, name="regrow-metrics", daemon=True)
     thread.start()
     shown_host, shown_port = server.address

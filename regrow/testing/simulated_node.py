@@ -157,7 +157,9 @@ class SimulatedNode:
         return True
 
     def _ended(self, life: _Life, status: int) -> None:
-        reason = explain(status, life.worker.reading(), Knowledge(life.killed, self._draining))
+        reason = explain(
+            status, life.worker.reading(), Knowledge(life.killed, self._draining, life.worker.asked.requested)
+        )
         self._report(life, *_as_report(reason))
 
     def _report(self, life: _Life, reason: str, charge: Any, charged: bool, error: str) -> None:

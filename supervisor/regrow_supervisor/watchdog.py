@@ -31,7 +31,8 @@ from regrow_supervisor.watchdog_settings import WatchdogSettings
 from regrow_workers import application as applications
 from regrow_workers import log
 from regrow_workers.application import Application
-from regrow_workers.os_signals import SignalInbox, die_with_parent
+from regrow_workers.first_process import let_orphans_go
+from regrow_workers.os_signals import SignalInbox, die_with_parent, leave_at_once
 from regrow_workers.state import encode_state
 from regrow_workers.store_watch import StoreWatch
 from regrow_workers.stored_child import InitialState
@@ -39,6 +40,9 @@ from regrow_workers.stored_child import InitialState
 __all__ = ["Watchdog", "WatchdogExit", "WatchdogSettings", "run_watchdog"]
 
 _LOG = logging.getLogger(__name__)
+
+
+TOLD_TO_END = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class WatchdogExit:
@@ -65,12 +69,15 @@ def run_watchdog(
     """
     if die_with_parent_process:
         die_with_parent()
+    let_orphans_go()
+    # Loading may take long, and until then nothing was begun that would have to be ended in order.
+    leave_at_once(TOLD_TO_END)
     loaded = applications.load(application) if application is not None else None
     # What was loaded stays: collections of the heap's old part would be pauses in the way of a restart.
     gc.collect()
     gc.freeze()
     inbox = SignalInbox()
-    inbox.install((signal.SIGTERM, signal.SIGINT))
+    inbox.install(TOLD_TO_END)
     connection = Connection.open(
         url, name="regrow:watchdog", timeout=settings.lease, interrupt_fd=inbox.fileno()
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,6 +35,9 @@ class Forker(Agent[Seen], name="recorder", guard="off"):
 
     @handles(Misbehave)
     def misbehave(self, seen: Seen, wanted: Misbehave) -> Step[Seen]:
+        if wanted.how == "orphan":
+            subprocess.run(["sh", "-c", "sleep 0.1 &"], check=True)
+            return seen.evolve(numbers=(*seen.numbers, 0))
         if os.fork() == 0:
             note_copy()
             match wanted.how:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +52,15 @@ class NodeUnderTest:
         url: str,
         application: str = "tests.crash.recorder_app:tree",
         environment: Mapping[str, str] | None = None,
+        launcher: Sequence[str] = (),
         **settings: Any,
     ) -> None:
         told = {"url": url, "application": application, "settings": {"log_level": "DEBUG", **settings}}
+        self._launched = bool(launcher)
         self.log = Path(tempfile.mkdtemp(prefix="regrow-node-")) / "log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", NODE_MAIN, json.dumps(told)],
+                [*launcher, sys.executable, "-c", NODE_MAIN, json.dumps(told)],
                 env={
                     **os.environ,
                     **(environment or {}),
@@ -86,8 +88,13 @@ class NodeUnderTest:
         print(self.said())
         wait_until(lambda: not any(map(alive, left)), "a killed node leaves no process behind", 3)
 
+    @property
+    def pid(self) -> int:
+        """The node's own, also where something launched it."""
+        return children(self.process.pid)[0] if self._launched else self.process.pid
+
     def spawner(self) -> int:
-        (pid,) = children(self.process.pid)
+        (pid,) = children(self.pid)
         return pid
 
     def spares(self) -> list[int]:

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from regrow_workers.reasons import (
+    ASKED,
     ExitReason,
     Killed,
     Knowledge,
@@ -34,7 +35,12 @@ BUSY = slot(Phase.APPLYING, entry="5-0")
         (0, slot(Phase.RELEASED, said="normal"), NOTHING, ExitReason("normal", "none", True)),
         (0, slot(Phase.RELEASED, said="shutdown"), NOTHING, ExitReason("shutdown", "none", True)),
         (0, slot(Phase.RELEASED, said="shutdown:moved"), NOTHING, ExitReason("shutdown:moved", "none", True)),
-        (0, slot(Phase.RELEASED, said="shutdown"), Knowledge(draining=True), ExitReason("drained", "none", False)),
+        (0, slot(Phase.RELEASED, said="shutdown"), Knowledge(draining=True), ExitReason("shutdown", "none", True)),
+        (0, slot(Phase.RELEASED, said=ASKED), Knowledge(asked=True), ExitReason("shutdown", "none", True)),
+        (WorkerExit.RECYCLED, slot(Phase.RECYCLED), Knowledge(Killed.OPERATOR), ExitReason("operator", "none", False)),
+        (0, slot(Phase.RELEASED, said=ASKED), Knowledge(draining=True), ExitReason("drained", "none", False)),
+        (0, slot(Phase.RELEASED, said=ASKED), NOTHING, ExitReason("signal:SIGTERM", "none", False)),
+        (WorkerExit.RECYCLED, slot(Phase.RECYCLED), Knowledge(asked=True), ExitReason("shutdown", "none", True)),
         (0, slot(Phase.RELEASED, said="normal"), Knowledge(draining=True), ExitReason("normal", "none", True)),
         (WorkerExit.SUPERSEDED, slot(Phase.SUPERSEDED), NOTHING, ExitReason("superseded", "none", False)),
         (

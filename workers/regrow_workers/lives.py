@@ -33,6 +33,7 @@ class Life:
     forked_at: float | None = None
     beats: int = -1
     beats_at: float = 0.0
+    asked: bool = False
     kill_at: float | None = None
     killed: Killed | None = None
     was_stopped: bool = False

@@ -28,6 +28,7 @@ from regrow_signals.connection import Connection
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_workers import log
+from regrow_workers.first_process import reap_orphans
 from regrow_workers.inbox import Inbox
 from regrow_workers.lives import Pause
 from regrow_workers.node_messages import Declared, Fatal, Joined, NodeMessage, Order, Stale
@@ -244,6 +245,7 @@ class Node:
             return
         self._selector.unregister(spawner.link)
         status = spawner.wait(1.0)
+        self._reap_orphans()
         if self._code is not None:
             spawner.close()
             return
@@ -332,23 +334,12 @@ class Node:
     def _on_signals(self) -> None:
         for number in self._signals.take():
             if number == signal.SIGCHLD:
-                self._reap_strangers()
+                self._reap_orphans()
             else:
                 self._drain(signal.Signals(number).name)
 
-    def _reap_strangers(self) -> None:
-        """As process 1 of a container we inherit orphans; nobody else would reap them."""
-        if os.getpid() != 1:
-            return
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            if self._spawner is not None and pid == self._spawner.pid:
-                self._spawner.note_reaped(os.waitstatus_to_exitcode(status))
+    def _reap_orphans(self) -> None:
+        reap_orphans(() if self._spawner is None else (self._spawner.pid,))
 
     def _drain(self, why: str) -> None:
         now = time.monotonic()

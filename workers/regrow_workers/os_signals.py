@@ -7,13 +7,15 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
 
 __all__ = [
     "SignalInbox",
     "die_with_parent",
+    "install",
+    "leave_at_once",
     "name_process",
     "process_state",
     "reset_for_child",
@@ -64,6 +66,23 @@ def process_state(pid: int) -> str:
         return ""
 
 
+def install(numbers: Iterable[int], handle: Callable[[int, FrameType | None], object]) -> None:
+    """Have ``handle`` called, and let go of signals that were held until now. ``nohup`` is respected."""
+    wanted = [
+        number
+        for number in numbers
+        if number != signal.SIGHUP or signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    ]
+    for number in wanted:
+        signal.signal(number, handle)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, wanted)
+
+
+def leave_at_once(numbers: Iterable[int]) -> None:
+    """Exit with 0 when one of them comes: for a time in which nothing was begun yet, such as a long import."""
+    install(numbers, lambda _number, _frame: os._exit(0))
+
+
 class SignalInbox:
     """Signals received, as bytes on a socket that a selector or a blocking wait can watch.
 
@@ -77,17 +96,17 @@ class SignalInbox:
         self._writer.setblocking(False)
 
     def install(self, numbers: Iterable[int]) -> None:
+        """From now on; what was held back until now is let go. A SIGHUP that is ignored (``nohup``) stays so."""
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        for number in numbers:
-            signal.signal(number, self._handle)
+        install(numbers, self._handle)
 
     def fileno(self) -> int:
         return self.reader.fileno()
 
     def take(self) -> list[int]:
-        """Signals since the last call, oldest first."""
+        """Signals since the last call, oldest first; each once, for some launchers send one twice at the same time."""
         try:
-            return list(self.reader.recv(4096))
+            return list(dict.fromkeys(self.reader.recv(4096)))
         except BlockingIOError:
             return []
 

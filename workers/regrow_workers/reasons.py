@@ -5,6 +5,7 @@ The table (kind, whether the signal in hand is charged, whether the supervisor's
 | what happened                                             | reason              | in hand | intensity |
 | --------------------------------------------------------- | ------------------- | ------- | --------- |
 | released, by ``Stop()`` or because it was asked to         | what the slot says  | none    | yes |
+| released, since somebody else sent it SIGTERM               | signal:SIGTERM      | none    | no  |
 | the node is draining, and it released or was killed for it | drained             | none    | no  |
 | superseded: another life owns the agent                    | superseded          | none    | no  |
 | an exception in a handler (dead-lettered in the same step) | exception:...       | none    | yes |
@@ -52,10 +53,12 @@ __all__ = [
 Charge = Literal["attempt", "kill", "none"]
 
 REASON_LENGTH = 300
-ASKED = "shutdown"
-"""What a worker's slot says when it released because it was asked to, not by a ``Stop()`` of its own."""
 UNREADABLE = "unreadable_state"
 """The kind of an end after which the supervisor parks the agent: no restart would mend it."""
+SHUTDOWN = "shutdown"
+"""The reason of a worker that was asked to stop, as OTP has it."""
+ASKED = "\0asked"
+"""What its slot says then: no reason of a ``Stop()`` can be that."""
 MEMORY = "MemoryError"
 """What a worker's slot says when it was refused memory and ended for it."""
 
@@ -91,6 +94,8 @@ class Knowledge:
 
     killed: Killed | None = None
     draining: bool = False
+    asked: bool = False
+    """By the node, to stop."""
     was_stopped: bool = False
 
 
@@ -151,12 +156,14 @@ def _sigkill(slot: Reading, known: Knowledge) -> ExitReason:
 def _our_exit(status: int, slot: Reading, known: Knowledge) -> ExitReason | None:
     match (status, slot.phase):
         case (WorkerExit.RELEASED, Phase.RELEASED):
-            if known.draining and slot.said == ASKED:
-                return ExitReason(Killed.DRAINED, "none", False)
+            if slot.said == ASKED:
+                return _asked(known)
             return ExitReason(slot.said[:REASON_LENGTH] or "normal", "none", True)
         case (WorkerExit.RECYCLED, Phase.RECYCLED):
-            # Only where it gets no successor: it was asked to stop meanwhile.
-            return ExitReason(Killed.DRAINED if known.draining else ASKED, "none", not known.draining)
+            # Only where it gets no successor: it was asked to stop meanwhile, or its end was decided.
+            if known.killed is not None:
+                return ExitReason(str(known.killed), "none", _KILL_CHARGES[known.killed][1])
+            return _asked(known)
         case (WorkerExit.SUPERSEDED, Phase.SUPERSEDED):
             return ExitReason("superseded", "none", False)
         case (WorkerExit.FAILED, Phase.FAILED):
@@ -177,3 +184,12 @@ def _our_exit(status: int, slot: Reading, known: Knowledge) -> ExitReason | None
 
 def _unreadable(said: str) -> ExitReason:
     return ExitReason(f"{UNREADABLE}:{said}"[:REASON_LENGTH], "none", False, said)
+
+
+def _asked(known: Knowledge) -> ExitReason:
+    if known.draining:
+        return ExitReason(Killed.DRAINED, "none", False)
+    if known.asked:
+        return ExitReason(SHUTDOWN, "none", True)
+    # Like an operator's kill: a transient agent is not to be ended by it, and nobody is to blame.
+    return ExitReason(f"signal:{signal_name(signal.SIGTERM)}", "none", False)

@@ -123,7 +123,7 @@ class Roster:
             self._hand_over(life)
             return
         del self._lives[key]
-        known = Knowledge(life.killed, self.draining, life.was_stopped)
+        known = Knowledge(life.killed, self.draining, life.asked, life.was_stopped)
         self._report(life, reading, explain(status, reading, known))
         self._give_slot_back(life)
 
@@ -277,11 +277,12 @@ class Roster:
 
     def _goes_on(self, life: Life) -> bool:
         """Nobody wants it to end, and there is somebody to make its next process."""
-        asked = life.kill_at is not None or life.killed is not None or life.forgotten
-        return not (asked or self.draining or self._spawner is None)
+        ending = life.asked or life.killed is not None or life.forgotten
+        return not (ending or self.draining or self._spawner is None)
 
     def _ask(self, life: Life, within: float | None) -> None:
         """Ask to stop; it is killed when ``within`` seconds have gone by (None: waits for ever)."""
+        life.asked = True
         if within is not None:
             life.kill_at = min(life.kill_at or float("inf"), time.monotonic() + within)
         self._send_signal(life, signal.SIGTERM)

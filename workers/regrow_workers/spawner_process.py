@@ -31,7 +31,6 @@ class SpawnerProcess:
         self.awaits = False
         """Whether its application has effects that are an ``async def``."""
         self.heard_at: float | None = None
-        self._reaped: int | None = None
         # Inherited: a child that has only begun could not ignore them yet, and would die of a Ctrl-C with a traceback.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, FOR_THE_NODE)
         try:
@@ -60,26 +59,17 @@ class SpawnerProcess:
         except LinkClosed:
             return
 
-    def note_reaped(self, status: int) -> None:
-        """As process 1 we reap whatever ends; this was the spawner."""
-        self._reaped = status
-
     def kill(self) -> None:
         """Our own child, not reaped: its pid cannot be another's."""
-        if self._reaped is None:
-            self._process.kill()
+        self._process.kill()
 
     def wait(self, seconds: float) -> int:
         """Its exit code (minus a signal's number); it is killed if it does not end in time. Releases link and slots."""
-        if self._reaped is None:
-            try:
-                code = self._process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                code = self._process.wait()
-        else:
-            code = self._reaped
-        return code
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
 
     def close(self, wait: float = 1.0) -> int:
         """Close the link, which ends the spawner and its workers; returns its exit code."""

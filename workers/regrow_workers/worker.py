@@ -34,7 +34,7 @@ from regrow_workers.batch import CommitPlan, Ends
 from regrow_workers.fail_points import FailPoints
 from regrow_workers.fork_copies import leave_if_copied
 from regrow_workers.process_memory import give_memory_back
-from regrow_workers.reasons import ASKED, UNREADABLE, WorkerExit
+from regrow_workers.reasons import ASKED, SHUTDOWN, UNREADABLE, WorkerExit
 from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase, Slot
 from regrow_workers.stop_request import StopRequest
@@ -351,7 +351,8 @@ class Worker:
 
     def _release(self, reason: str) -> WorkerExit:
         self._slot.note(Phase.STORING)
-        self._ask(agents.release(self._keys, self._owner, reason=reason))
+        told = SHUTDOWN if reason == ASKED else reason
+        self._ask(agents.release(self._keys, self._owner, reason=told))
         self._slot.note(Phase.RELEASED, reason)
         return WorkerExit.RELEASED
 

@@ -239,7 +239,9 @@ class ExecutorRoster:
 
     def _tell(self, life: ExecutorLife, reading: Reading, status: int) -> None:
         """Settle for the dead where it is known how the call ended; log the end."""
-        reason = explain(status, reading, Knowledge(life.killed, self._draining, life.was_stopped))
+        reason = explain(
+            status, reading, Knowledge(life.killed, self._draining, self._draining, life.was_stopped)
+        )
         told = None if life.forgotten else settle_for_the_dead(life, reading, status, reason)
         if told is not None:
             held, outcome = told
