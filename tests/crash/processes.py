@@ -7,7 +7,7 @@ from pathlib import Path
 
 from regrow_workers.spare_process import SPARE
 
-__all__ = ["alive", "children", "cpu_ticks", "descendants", "is_spare", "private_bytes", "state"]
+__all__ = ["alive", "children", "cpu_ticks", "descendants", "is_spare", "private_bytes", "sockets", "state"]
 
 
 def state(pid: int) -> str:
@@ -57,3 +57,15 @@ def private_bytes(pid: int) -> int:
     """Memory that this process shares with no other."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     return 1024 * sum(int(kb) for kb in re.findall(r"^Private_\w+:\s+(\d+) kB", text, re.MULTILINE))
+
+
+def sockets(pid: int) -> set[str]:
+    """Its sockets, each with the kernel's number for it; the standard ones left out. Empty once it has ended."""
+    found: set[str] = set()
+    try:
+        for each in Path(f"/proc/{pid}/fd").iterdir():
+            if int(each.name) > 2:
+                found.add(str(each.readlink()))
+    except OSError:
+        return found
+    return {each for each in found if each.startswith("socket:")}

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import wait_until
 from tests.crash.node_harness import Decisions, NodeUnderTest, StartNode, numbers
-from tests.crash.processes import alive, descendants
+from tests.crash.processes import alive, descendants, sockets
 from tests.crash.recorder_app import Misbehave, Number
 
 pytestmark = pytest.mark.crash
@@ -66,7 +66,7 @@ def test_a_copy_that_lives_on_is_on_no_socket_and_dies_with_its_worker(
     (copy,) = forked(copies)
 
     assert alive(copy)
-    assert sockets_of(copy) & {*sockets_of(pid)} == set()
+    assert sockets(copy) & sockets(pid) == set()
     os.kill(pid, signal.SIGKILL)
     decisions.wait_end("a")
 
@@ -108,16 +108,3 @@ def test_a_hook_that_forks_makes_no_second_worker(
     owners = {decisions.wait_running(agent, 1) for agent in ("a", "b")}
     assert not owners & {*forked(copies)}
     assert owners <= {*descendants(node.process.pid)}
-
-
-def sockets_of(pid: int) -> set[str]:
-    """What its descriptors are, as far as they are sockets; standard ones left out."""
-    found: set[str] = set()
-    for each in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            target = str(each.readlink())
-        except OSError:
-            continue
-        if target.startswith("socket:") and int(each.name) > 2:
-            found.add(target)
-    return found

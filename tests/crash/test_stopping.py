@@ -199,8 +199,8 @@ def test_sigterm_to_everything_at_once_and_a_new_start_lose_and_charge_nothing(s
     system.node()
     system.node()
     last = 0
+    before = system.wait_running("a", "b")
     for _ in range(2):
-        before = system.wait_running("a", "b")
         for agent in ("a", "b"):
             system.send(agent, *numbers_up_to(last + 400, first=last + 1))
         last += 400
@@ -211,6 +211,7 @@ def test_sigterm_to_everything_at_once_and_a_new_start_lose_and_charge_nothing(s
         system.services.clear()
         for start in (system.watchdog, system.watchdog, system.node, system.node):
             start()
+        system.wait_running("a", "b")
 
     assert {each["reason"] for each in system.events("exited")} <= {"drained", "signal:SIGTERM"}
     assert system.pids() != before

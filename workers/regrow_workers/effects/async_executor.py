@@ -35,6 +35,7 @@ from regrow_workers.application import Application
 from regrow_workers.effects import settlement
 from regrow_workers.effects.calling import log_settlement, prepare, raised, returned
 from regrow_workers.effects.settlement import Held, Settlement
+from regrow_workers.fork_copies import leave_if_copied
 from regrow_workers.reasons import ASKED, WorkerExit
 from regrow_workers.slots import Phase, Slot
 from regrow_workers.spawner_link import Message
@@ -164,7 +165,9 @@ class AsyncExecutor:
             log.event(_LOG, "effect_unreadable", level=logging.ERROR, effect_id=effect_id, error=str(error))
             return
         held = Held.of(claimed, token)
-        await self._settle(held, await self._outcome(claimed, held))
+        outcome = await self._outcome(claimed, held)
+        leave_if_copied()
+        await self._settle(held, outcome)
 
     async def _outcome(self, claimed: ClaimedEffect, held: Held) -> Settlement:
         """Call the function; whatever it does, short of ending the process, becomes a settlement."""
