@@ -5,6 +5,7 @@
                 limit      the limit of each child that has none of its own (see child)
                 owner      the agent whose spawned children they are (families.py)
                 pause      the root does not end when it gives up, it pauses: {first_ms, longest_ms}
+                schedules  of a root: the timers that its agents' types declare, {type: [timer, ..]}
     child       id, start (opaque to a decision: what shell and node need), restart, significant, type, shutdown (ms,
                 "brutal_kill", "infinity"), modules
                 supervisor the definition of a nested supervisor

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from regrow_supervisor.placement import NodeView
 from regrow_supervisor.states import ChildState, SupervisorState
@@ -27,6 +27,8 @@ class AgentView:
     incarnation: int = 0
     node: str = ""
     schema: int = 0
+    schedules: str | None = ""
+    """What its record says of the declared timers in force for it; None: that is not known."""
 
 
 @dataclass(slots=True)
@@ -50,6 +52,9 @@ class LeaderView:
 
     corrupt: set[str] = field(default_factory=set[str])
     """Agents whose key holds the wrong type: nothing is written to them, and nothing starts them."""
+
+    unscheduled: set[str] = field(default_factory=set[str])
+    """Agents whose declared timers may not be those of the tree in force (``schedule_installer.py``)."""
 
     def child_of(self, agent: str) -> tuple[str, ChildState] | None:
         """The supervisor's path and the child's record, if a supervisor has it."""
@@ -98,8 +103,10 @@ class LeaderView:
 
     def take_over(self, changed: Mapping[str, SupervisorState], removed: Iterable[str]) -> None:
         """The records of a committed decision."""
+        without, declaring, joined = list[str](), list[str](), list[str]()
         for path in removed:
-            self.states.pop(path, None)
+            gone_state = self.states.pop(path, None)
+            without += gone_state.children if gone_state is not None else ()
             self.unreadable.pop(path, None)
             self.junk.pop(path, None)
         for path, state in changed.items():
@@ -107,12 +114,61 @@ class LeaderView:
             self.states[path] = state
             self.unreadable.pop(path, None)
             self.junk.pop(path, None)
+            children = before.children if before is not None else {}
             for child in changed_children(before, state):
                 if not child.is_supervisor and not child.alive:
                     self.leave(child.id)
-            if before is not None:
-                for gone in before.children.keys() - state.children.keys():
-                    self.leave(gone)
+                if child.id not in children:
+                    joined.append(child.id)
+            for gone in children.keys() - state.children.keys():
+                self.leave(gone)
+                without.append(gone)
+            if "/" not in path and _schedules(before) != _schedules(state):
+                declaring.append(path)
+        for agent in without:
+            self._look_at_schedules(agent)
+        for agent in joined:
+            self._look_at_schedules(agent, new=True)
+        for root in declaring:
+            self.look_at_schedules(root)
+
+    def declared_of(self, agent: str) -> Any:
+        """The stored form of the timers that this agent is to have by the tree in force; None for none."""
+        found = self.child_of(agent)
+        return None if found is None else self._declared(*found)
+
+    def schedules_of(self, agent: str) -> str | None:
+        """What is in force for it by its record; None where that is not known."""
+        known = self.agents.get(agent)
+        return None if known is None else known.schedules
+
+    def note_schedules(self, agent: str, text: str) -> None:
+        """They are in force now."""
+        self.unscheduled.discard(agent)
+        known = self.agents.get(agent)
+        if known is not None:
+            known.schedules = text
+
+    def look_at_schedules(self, root: str | None = None) -> None:
+        """Look at everybody (of one tree): after a load, and where the tree says something else."""
+        for agent, known in self.agents.items():
+            if root is None or known.path.partition("/")[0] == root:
+                self._look_at_schedules(agent)
+
+    def _look_at_schedules(self, agent: str, *, new: bool = False) -> None:
+        known = self.agents.get(agent)
+        if known is None:
+            return
+        declared = self.declared_of(agent) is not None
+        if new and declared:
+            known.schedules = None  # it may have been deleted and made anew without our knowledge
+        if declared or known.schedules != "":
+            self.unscheduled.add(agent)
+
+    def _declared(self, path: str, child: ChildState) -> Any:
+        root = self.states.get(path.partition("/")[0])
+        schedules = None if root is None else root.definition.get("schedules")
+        return schedules.get(child.spec["start"].get("type")) if schedules else None
 
     def note_room(self, node: str, *, full: bool) -> bool:
         """A node refused a start for want of room, or one of its agents ended; whether that is news."""
@@ -133,6 +189,10 @@ class LeaderView:
             if known.node == node:
                 known.node = ""
         self.load.pop(node, None)
+
+
+def _schedules(state: SupervisorState | None) -> Any:
+    return None if state is None else state.definition.get("schedules")
 
 
 def changed_children(before: SupervisorState | None, after: SupervisorState) -> list[ChildState]:

@@ -23,7 +23,7 @@ from regrow_supervisor.placement import node_from_record
 __all__ = ["doubts", "load_agents", "load_nodes", "load_view", "run_id_command"]
 
 _AT_ONCE: Final = 500
-_AGENT_FIELDS: Final = ("supervisor", "incarnation", "node", "schema")
+_AGENT_FIELDS: Final = ("supervisor", "incarnation", "node", "schema", "schedules")
 
 
 def load_view(connection: Connection, keys: Keys, also: Sequence[str] = ()) -> LeaderView:
@@ -57,6 +57,7 @@ def load_view(connection: Connection, keys: Keys, also: Sequence[str] = ()) -> L
             known.node = ""
         elif known.node:
             view.load[known.node] += 1
+    view.look_at_schedules()
     return view
 
 
@@ -80,7 +81,7 @@ def load_agents(connection: Connection, keys: Keys, view: LeaderView, agents: Se
         for agent, answer in zip(some, connection.pipeline(commands), strict=True):
             if isinstance(answer, RegrowError):
                 continue
-            path, incarnation, node, schema = cast("list[str | None]", answer)
+            path, incarnation, node, schema, schedules = cast("list[str | None]", answer)
             if incarnation is None or not incarnation.isdigit():
                 continue
             view.agents[agent] = AgentView(
@@ -88,6 +89,7 @@ def load_agents(connection: Connection, keys: Keys, view: LeaderView, agents: Se
                 incarnation=int(incarnation),
                 node=node or "",
                 schema=int(schema) if schema and schema.isdigit() else 0,
+                schedules=schedules or "",
             )
 
 

@@ -50,6 +50,7 @@ from regrow_supervisor.leader import Lease
 from regrow_supervisor.leader_view import LeaderView
 from regrow_supervisor.loading import doubts, load_agents, load_nodes, load_view
 from regrow_supervisor.requests import BadRequest, mentioned_agents, read_request
+from regrow_supervisor.schedule_installer import ScheduleInstaller
 from regrow_supervisor.states import SupervisorState
 from regrow_supervisor.stored_tree import change_tree
 from regrow_supervisor.watchdog_settings import WatchdogSettings
@@ -93,6 +94,7 @@ class Reign:
         self._tick_at = 0.0
         self.counts: Counter[str] = Counter()
         self._idle = IdleDeletion(connection, keys, self._commit, every=2 * settings.poll_ms / 1000)
+        self._schedules = ScheduleInstaller(connection, keys, lease)
         self._committer = Committer(
             connection, keys, lease, limits=limits, initial=initial, counts=self.counts
         )
@@ -135,6 +137,10 @@ class Reign:
                 # What is due and yet does nothing must not keep us busy.
                 self._tick_at = self._clock() + self._settings.poll_ms / 1000
             due = next_due(self.view.states)
+        if self._schedules.pending(self.view, self._clock()):
+            self.counts["schedules"] += self._schedules.step(self.view, self._clock())
+            if self._schedules.pending(self.view, self._clock()):
+                block_ms = None
         if block_ms is not None:
             until_poll = int((self._poll_at - self._clock()) * 1000)
             until_due = block_ms if due is None else due - self._beats.store_ms(self._clock())

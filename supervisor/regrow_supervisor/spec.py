@@ -19,6 +19,7 @@ from regrow_signals.durations import to_ms
 from regrow_signals.errors import BadDefinition, BadInput
 from regrow_signals.ids import check_id
 from regrow_workers.child_spec import ChildSpec, OnExceeded, Restart, Shutdown
+from regrow_workers.schedules import stored_schedules
 from regrow_workers.stored_child import stored_agent
 
 if TYPE_CHECKING:
@@ -125,6 +126,14 @@ class Supervisor:
         stored = self.branch_definition()
         if self.pause is not None:
             stored["pause"] = {"first_ms": to_ms(self.pause.first), "longest_ms": to_ms(self.pause.longest)}
+        schedules = {
+            name: stored_schedules(kind.definition.schedules)
+            for kind in self.agent_types().values()
+            if kind.definition.schedules
+            for name in (kind.definition.name, *kind.definition.aliases)
+        }
+        if schedules:
+            stored["schedules"] = schedules
         return stored
 
     def branch_definition(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, Final, cast, get_args
 
 from regrow_signals.errors import BadInput
 from regrow_signals.ids import check_id
+from regrow_signals.schedules import read_declared
 from regrow_supervisor.definition import SpecError, full_children, full_flags
 from regrow_workers.child_spec import Isolation, OnExceeded, Resume
 from regrow_workers.family_directives import OnParentDeath
@@ -50,6 +51,11 @@ def check_tree(definition: object, path: str, depth: int = 0) -> None:
         pause = _object(given["pause"], f"supervisor {path}: pause")
         for name in ("first_ms", "longest_ms"):
             _count(pause.get(name, 1), 1, f"supervisor {path}: pause.{name}")
+    for kind, declared in _object(given.get("schedules") or {}, f"supervisor {path}: schedules").items():
+        try:
+            read_declared(declared)
+        except BadInput as error:
+            raise SpecError(f"supervisor {path}: of type {kind}: {error}") from None
     try:
         full_children(full_flags(given))
     except SpecError as error:

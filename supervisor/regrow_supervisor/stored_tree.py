@@ -81,11 +81,19 @@ def change_tree(view: LeaderView, asked: TreeAsked) -> TreeChange:
     change = TreeChange(trees=_remember(seen, digest))
     calls = _Calls()
     _compare(view, root, asked.definition, change, calls)
+    change.said += _changed_schedules(state.definition, asked.definition)
     events = [*calls.terminate, *calls.start]
     change.event = Batch(events=tuple(events)) if events else None
     if not change.said:
         change.said.append(f"tree {root} ({digest}): no child added or removed")
     return change
+
+
+def _changed_schedules(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    old: Mapping[str, Any] = before.get("schedules") or {}
+    new: Mapping[str, Any] = after.get("schedules") or {}
+    kinds = sorted(kind for kind in {*old, *new} if old.get(kind) != new.get(kind))
+    return [f"the timers that agents of type {kind} declare are other ones" for kind in kinds]
 
 
 def _start(view: LeaderView, asked: TreeAsked, seen: tuple[str, ...], digest: str) -> TreeChange:

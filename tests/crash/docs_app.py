@@ -28,6 +28,7 @@ from regrow import (
     StopChild,
     Supervisor,
     effect,
+    every,
     handles,
 )
 
@@ -73,6 +74,10 @@ class Front(Agent[Seen], name="front"):
     @handles("forward")
     def forward(self, seen: Seen, signal: Signal) -> Step[Seen]:
         return Emit("note", to=signal.value, subject="from front")
+
+    @every(3600)
+    def hourly(self, seen: Seen, signal: Signal) -> Step[Seen]:
+        return None
 
     @handles("later")
     def later(self, seen: Seen, signal: Signal) -> Step[Seen]:

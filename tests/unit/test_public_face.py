@@ -25,9 +25,9 @@ ROOMS = {
 
 # The names of the contract's example and table of directives; one of these may be added to, not taken away.
 PROMISED = {
-    "Agent", "AsyncClient", "Cancel", "Client", "Context", "Cron",
+    "Agent", "AsyncClient", "Cancel", "Client", "Context", "Cron", "cron",
     "EffectContext", "Emit", "Payload", "Reject", "Schedule", "Signal", "State",
-    "Step", "Stop", "Supervisor", "effect", "handles",
+    "Step", "Stop", "Supervisor", "effect", "every", "handles",
     # What the clients' calls return, so that a caller can annotate it.
     "ChildCounts", "ChildInfo", "Deleted", "Receipt", "SentReceipt", "StartedChild", "Status",
 }  # fmt: skip

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 from regrow_signals.errors import BadDefinition, BadInput
 from regrow_signals.ids import check_id
 from regrow_signals.routing import RouteTable
+from regrow_signals.schedules import DeclaredTimer
 from regrow_workers.agent_limits import checked_limits
 from regrow_workers.handler_checks import Handler, handlers_of
 from regrow_workers.purity import GuardMode
+from regrow_workers.schedules import schedules_of
 from regrow_workers.state import State
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ class Definition:
     routes: RouteTable[Handler]
     instance: Agent[Any]
     code: str
+    schedules: tuple[DeclaredTimer, ...]
+    """Of ``@every`` and ``@cron``."""
     limits: Mapping[str, Any]
     """Those that the type says (``LimitWords``), for children that do not say their own."""
 
@@ -75,6 +79,7 @@ def define(
     if cls.__init__ is not object.__init__ or cls.__new__ is not object.__new__:
         raise BadDefinition(f"{cls.__name__} defines __init__ or __new__; {_NOTHING}")
     handlers = tuple(sorted(handlers_of(cls, state_type, names), key=lambda handler: handler.pattern))
+    schedules = schedules_of(cls.__name__, [handler.function for handler in handlers])
     return Definition(
         name=checked_name,
         aliases=checked_aliases,
@@ -84,7 +89,8 @@ def define(
         handlers=handlers,
         routes=RouteTable((handler.pattern, handler) for handler in handlers),
         instance=object.__new__(cls),
-        code=_code_digest(handlers, state_type),
+        code=_code_digest(handlers, schedules, state_type),
+        schedules=schedules,
         limits=types.MappingProxyType(checked),
     )
 
@@ -96,8 +102,12 @@ def _checked_name(cls: type, field: str, value: object) -> str:
         raise BadDefinition(str(error)) from None
 
 
-def _code_digest(handlers: Sequence[Handler], state_type: type[State]) -> str:
+def _code_digest(
+    handlers: Sequence[Handler], schedules: Sequence[DeclaredTimer], state_type: type[State]
+) -> str:
     digest = hashlib.sha256()
+    for timer in schedules:
+        digest.update(f"{timer}\0".encode())
     for handler in handlers:
         digest.update(f"{handler.pattern.text}\0{handler.name}\0".encode())
         _add_function(digest.update, handler.function)

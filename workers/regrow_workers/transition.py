@@ -25,6 +25,7 @@ from regrow_workers.outcomes import (
     Unstorable,
 )
 from regrow_workers.purity import GuardMode, guard, guarded
+from regrow_workers.schedules import refuse_declared
 from regrow_workers.state import State, changed_fields, encode_state
 from regrow_workers.step import normal_step
 from regrow_workers.tracebacks import exception_line, exception_trace
@@ -128,7 +129,10 @@ def handle(
     )
     if returned.__class__ is definition.state_type:
         return returned, ()
-    return normal_step(definition.state_type, returned, handler.shown)
+    step = normal_step(definition.state_type, returned, handler.shown)
+    if definition.schedules and step[1]:
+        refuse_declared(definition.schedules, step[1], handler.shown)
+    return step
 
 
 def refuse_changed(handler: Handler, state: State, before: str) -> None:
