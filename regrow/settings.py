@@ -127,6 +127,17 @@ class Settings(BaseSettings):
         ge=0,
         description="Processes that a node keeps ready for the next start, beside its workers; 0: none.",
     )
+    pool_slots: int = Field(
+        0, ge=0, description="Slot processes of a node, for pooled agents; empty: one for each processor."
+    )
+    pool_extra_slots: int = Field(
+        _NODE.pool_extra_slots,
+        ge=0,
+        description="Most slots beyond that, while others are stuck in long transitions.",
+    )
+    pool_claims: Count = Field(
+        _NODE.pool_claims, description="Most pooled agents that a slot has in hand at once."
+    )
     labels: Labels = Field(
         default_factory=lambda: dict(_NODE.labels), description="Labels of this node, e.g. zone=a,disk=ssd."
     )
@@ -149,6 +160,12 @@ class Settings(BaseSettings):
     max_commit_appends: Count = Field(_LIMITS.commit_appends, description="Most entries a commit appends.")
     journal_entries: Count = Field(_LIMITS.journal_entries, description="Transitions kept in a journal.")
     journal_size: Bytes = Field(_LIMITS.journal_bytes, description="Largest journal of an agent.")
+    pool_journal_entries: Count = Field(
+        _LIMITS.pool_journal_entries, description="Transitions kept in a pooled agent's journal."
+    )
+    pool_journal_size: Bytes = Field(
+        _LIMITS.pool_journal_bytes, description="Largest journal of a pooled agent."
+    )
     max_events: Count = Field(_LIMITS.max_events, description="Events kept.")
     max_hops: Count = Field(_LIMITS.max_hops, description="Signals caused by a signal, in a row.")
     max_subscribers: Count = Field(
@@ -216,6 +233,8 @@ class Settings(BaseSettings):
             commit_appends=self.max_commit_appends,
             journal_entries=self.journal_entries,
             journal_bytes=self.journal_size,
+            pool_journal_entries=self.pool_journal_entries,
+            pool_journal_bytes=self.pool_journal_size,
             max_events=self.max_events,
             max_hops=self.max_hops,
             max_subscribers=self.max_subscribers,
@@ -242,6 +261,9 @@ class Settings(BaseSettings):
             max_memory=self.max_memory,
             max_workers=self.max_workers,
             spares=self.spares,
+            pool_slots=self.pool_slots or _NODE.pool_slots,
+            pool_extra_slots=self.pool_extra_slots,
+            pool_claims=self.pool_claims,
             labels=dict(self.labels),
             log_format=self.log_format,
             log_level=self.log_level,

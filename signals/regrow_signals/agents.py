@@ -23,6 +23,7 @@ from regrow_signals.commits import (
     JournalAppend,
     Owner,
     commit,
+    newer,
 )
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
@@ -37,7 +38,10 @@ __all__ = [
     "Owner",
     "Loaded",
     "claim",
+    "loaded_parser",
     "reload",
+    "announce",
+    "is_careful",
     "mark_trying",
     "release",
     "unblocked",
@@ -116,12 +120,12 @@ def claim(keys: Keys, limits: Limits, owner: Owner, *, pid: int) -> Call[Loaded]
         keys.events,
     )
     args = (owner.agent, owner.incarnation, owner.token, owner.node, pid, limits.max_events)
-    return Call(CLAIM, names, args, _loaded(owner.agent, limits), repeatable=True, hint=owner.agent)
+    return Call(CLAIM, names, args, loaded_parser(owner.agent, limits), repeatable=True, hint=owner.agent)
 
 
 def reload(keys: Keys, owner: Owner, limits: Limits | None = None) -> Call[Loaded]:
     """Read the agent again as its owner: after a reconnect, and after a conflict. Raises ``Fenced``."""
-    parse = _loaded(owner.agent, limits or Limits())
+    parse = loaded_parser(owner.agent, limits or Limits())
     return Call(
         RELOAD,
         (keys.agent(owner.agent),),
@@ -175,7 +179,9 @@ def unblocked(keys: Keys, owner: Owner) -> Call[bool]:
     )
 
 
-def _loaded(agent: str, limits: Limits) -> Callable[[Any], Loaded]:
+def loaded_parser(agent: str, limits: Limits) -> Callable[[Any], Loaded]:
+    """Reads the reply ``ok`` with the fields of ``parts/loaded.lua``."""
+
     def parse(reply: Any) -> Loaded:
         found = answer(reply, agent)[1:]
         kind, birth, state, schema, version, cursor, careful, trying, init = found[:9]
@@ -207,6 +213,23 @@ def _loaded(agent: str, limits: Limits) -> Callable[[Any], Loaded]:
         )
 
     return parse
+
+
+def is_careful(loaded: Loaded, entry: str) -> bool:
+    """Whether this entry is to be taken by itself, and noted before that (``announce``)."""
+    return bool(loaded.careful_until) and not newer(entry, loaded.careful_until)
+
+
+def announce(keys: Keys, owner: Owner, loaded: Loaded, entry: str, *, marked: str) -> Call[None] | None:
+    """Note which signal is tried next, with what it was charged so far.
+
+    None where Redis has it as the one being tried already (``marked``), and for one that is condemned.
+    """
+    tried = entry == loaded.trying_entry
+    if entry == marked or (tried and loaded.condemned):
+        return None
+    charged = (loaded.trying_attempts, loaded.trying_kills) if tried else (0, 0)
+    return mark_trying(keys, owner, entry, *charged)
 
 
 def condemned(entry: str, attempts: int, kills: int, max_attempts: int, max_kills: int) -> Condemned:

@@ -122,9 +122,9 @@ class Connection:
         """Run one script. ``FateUnknown``: it was sent and no answer came (after one repeat, if that is harmless)."""
         return cast("T", _value(self._exchange((call,))))
 
-    def command(self, command: Command[T]) -> T:
-        """Run one plain command."""
-        return cast("T", _value(self._exchange((command,), command.wait)))
+    def command(self, command: Command[T], *, interruptible: bool = False) -> T:
+        """Run one plain command. ``interruptible``: ``interrupt_fd`` ends its wait with ``Interrupted``."""
+        return cast("T", _value(self._exchange((command,), command.wait, interruptible=interruptible)))
 
     def run(self, op: Op[T]) -> T:
         """Drive an Op to its end; a typed refusal or store error is raised inside it, at its yield."""

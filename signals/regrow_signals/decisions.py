@@ -27,7 +27,9 @@ __all__ = [
     "Bond",
     "DecisionCommit",
     "Down",
+    "Fence",
     "NodeOrder",
+    "PooledStart",
     "Register",
     "StartOrder",
     "SupervisorWrite",
@@ -37,7 +39,7 @@ __all__ = [
 
 DECISION: Final = declare(
     "decision",
-    keys=["leader", "exits", "agents", "nodes", "supervisors", "counters", "events"],
+    keys=["leader", "exits", "agents", "nodes", "supervisors", "counters", "events", "classes", "class_bell"],
     key_tail="others",
     args=["token", "max_events", "plan"],
 )
@@ -120,6 +122,30 @@ class StartOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class PooledStart:
+    """Begin life ``incarnation`` of a pooled agent: it is queued if signals wait, and some slot takes it up.
+
+    ``placement`` is its class, ``fields`` what slots must know of it; ``fresh`` and ``bounds`` as in ``StartOrder``.
+    """
+
+    agent: str
+    incarnation: int
+    placement: str
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    fresh: tuple[str, int] | None = None
+    bounds: AgentBounds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """End this life of a pooled agent now: a slot that has it in hand can commit nothing more. Before the starts."""
+
+    agent: str
+    incarnation: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeOrder:
     """Any other order: ``fields`` as they are."""
 
@@ -165,6 +191,8 @@ class DecisionCommit:
     supervisors: Sequence[SupervisorWrite] = ()
     register: Sequence[Register] = ()
     starts: Sequence[StartOrder] = ()
+    pooled: Sequence[PooledStart] = ()
+    fences: Sequence[Fence] = ()
     orders: Sequence[NodeOrder] = ()
     agent_updates: Sequence[AgentUpdate] = ()
     lost: Sequence[ExitReport] = ()
@@ -191,7 +219,7 @@ def commit_decision(keys: Keys, limits: Limits, decision: DecisionCommit) -> Cal
     plan = _plan(keys, limits, decision)
     names = [
         keys.leader, keys.exits, keys.agents, keys.nodes, keys.supervisors, keys.counters, keys.events,
-        *_named(plan),
+        keys.classes, keys.class_bell, *_named(plan),
     ]  # fmt: skip
     args = (decision.token, limits.max_events, json.dumps(plan, ensure_ascii=True, separators=(",", ":")))
     return Call(DECISION, names, args, lambda reply: int(answer(reply, "decision")[1]), hint="decision")
@@ -210,8 +238,24 @@ def _plan(keys: Keys, limits: Limits, decision: DecisionCommit) -> dict[str, Any
             *(_order(keys, order.node, order.fields) for order in decision.orders),
             *(_start(keys, start) for start in decision.starts),
         ],
+        "pooled": [_pooled(keys, start) for start in decision.pooled],
+        "fences": [
+            {
+                "key": keys.agent(fence.agent),
+                "agent": fence.agent,
+                "incarnation": str(fence.incarnation),
+                "reason": fence.reason,
+            }
+            for fence in decision.fences
+        ],
         "lost_nodes": [
-            {"node": node, "key": keys.node(node), "control": keys.control(node)}
+            {
+                "node": node,
+                "key": keys.node(node),
+                "control": keys.control(node),
+                "claims": keys.pool_claims(node),
+                "prefix": f"{keys.tag}:",
+            }
             for node in decision.lost_nodes
         ],
         "deletions": [
@@ -334,6 +378,23 @@ def _start(keys: Keys, start: StartOrder) -> dict[str, Any]:
     return plan
 
 
+def _pooled(keys: Keys, start: PooledStart) -> dict[str, Any]:
+    if wrong := FENCED & start.fields.keys():
+        raise BadInput(f"{start.agent}: {', '.join(sorted(wrong))} cannot be written by a start")
+    plan: dict[str, Any] = {
+        "key": keys.agent(start.agent),
+        "mailbox": keys.mailbox(start.agent),
+        "agent": start.agent,
+        "incarnation": str(start.incarnation),
+        "class": start.placement,
+        "fields": _flat({**start.fields, **({} if start.bounds is None else start.bounds.to_fields())}),
+    }
+    if start.fresh is not None:
+        state, schema = start.fresh
+        plan["fresh"] = {"state": state, "schema": str(schema)}
+    return plan
+
+
 def _flat(fields: Mapping[str, str]) -> list[str]:
     return [str(word) for pair in fields.items() for word in pair]
 
@@ -343,9 +404,11 @@ def _named(plan: Mapping[str, Any]) -> list[str]:
     named: dict[str, None] = dict.fromkeys(plan["restarts"])
     for item in plan["deletions"]:
         named.update((key, None) for name, key in item.items() if name not in ("agent", "why"))
-    for listed in ("supervisors", "register", "updates", "lost", "orders", "lost_nodes", "replies", "bonds"):
+    names = ("key", "control", "node_key", "mailbox", "claims")
+    for listed in (
+        "supervisors", "register", "updates", "lost", "orders", "pooled", "fences", "lost_nodes", "replies",
+        "bonds",
+    ):  # fmt: skip
         for item in plan[listed]:
-            named.update(
-                (item[name], None) for name in ("key", "control", "node_key", "mailbox") if name in item
-            )
+            named.update((item[name], None) for name in names if name in item)
     return list(named)

@@ -59,7 +59,18 @@ KEY_TABLE: Final[tuple[KeyKind, ...]] = (
     KeyKind("supervisors", "set", "decision", "none", "paths of all supervisors"),
     KeyKind("leader", "string", "lease", "the lease", "who leads"),
     KeyKind("held", "zset", "commit, relay", "none", "agents with held emits"),
-    KeyKind("claims:", "set", "claim_effect, settle", "none", "effects in the hands of a node"),
+    KeyKind(
+        "claims:",
+        "set",
+        "claim_effect, settle, pool_claim, pool_release",
+        "none",
+        "effects in the hands of a node; with `/pool`, agents in those of its slots",
+    ),
+    KeyKind(
+        "ready:", "list", "every append to a mailbox, pool_claim", "none", "pooled agents with work, in turn"
+    ),
+    KeyKind("bell:", "list", "every append to a mailbox, pool_claim", "none", "one element; wakes a slot"),
+    KeyKind("classes", "set", "decision", "none", "placement classes of pooled agents"),
     KeyKind("reply:", "list", "decision, commit, relay", "minutes", "answers to a request or an ask"),
     KeyKind("counters", "hash", "every step", "none", "what metrics are made of"),
     KeyKind("events", "stream", "every life event", "none, capped", "starts, exits, restarts, escalations"),
@@ -92,6 +103,8 @@ class Keys:
         "agents",
         "bell",
         "bell_async",
+        "class_bell",
+        "classes",
         "counters",
         "effects",
         "effects_async",
@@ -130,6 +143,8 @@ class Keys:
         self.wildcards: Final = f"{prefix}wildcards"
         self.timers: Final = f"{prefix}timers"
         self.timer_bell: Final = f"{prefix}timer-bell"
+        self.classes: Final = f"{prefix}classes"
+        self.class_bell: Final = f"{prefix}bell:classes"
 
     def __repr__(self) -> str:
         return f"Keys({self.namespace!r})"
@@ -170,6 +185,17 @@ class Keys:
 
     def claims(self, node: str) -> str:
         return f"{self._prefix}claims:{node}"
+
+    def pool_claims(self, node: str) -> str:
+        """Agents in the hands of this node's slots. No node's id ends so: it would be an effects node's ``claims``."""
+        return f"{self._prefix}claims:{node}/pool"
+
+    def ready(self, queue: str) -> str:
+        """The run queue of a placement class and a schema: ``counter@1``."""
+        return f"{self._prefix}ready:{queue}"
+
+    def ready_bell(self, queue: str) -> str:
+        return f"{self._prefix}bell:{queue}"
 
     def reply(self, request: str) -> str:
         return f"{self._prefix}reply:{request}"

@@ -25,6 +25,8 @@ class Limits:
     commit_appends: int = 1_000
     journal_entries: int = 100
     journal_bytes: int = 1 << 20
+    pool_journal_entries: int = 10
+    pool_journal_bytes: int = 64 * 1024
     max_events: int = 100_000
     max_hops: int = 64
     dedupe_window_ms: int = 600_000

@@ -46,7 +46,7 @@ REPORT_EXIT: Final = declare(
     keys=["agent", "exits", "counters", "events"],
     args=[
         "agent_id", "incarnation", "node", "reason", "kind", "charge", "charged", "error", "in_hand", "max_events",
-        "detail",
+        "detail", "token",
     ],
 )  # fmt: skip
 NODE_EVENT: Final = declare(
@@ -111,8 +111,10 @@ def beat(keys: Keys, node: str, running: Sequence[tuple[str, int]], *, load: int
     return Call(BEAT, names, args, lambda reply: _beat(reply, node), repeatable=True, hint=node)
 
 
-def report_exit(keys: Keys, report: ExitReport) -> Call[Recorded]:
+def report_exit(keys: Keys, report: ExitReport, *, token: str = "") -> Call[Recorded]:
     """Tell the watchdog how an incarnation ended: ``stale`` if it is not current, ``known`` if it was told before.
+
+    ``token``: of the claim that ends with it, for a pooled agent: one life goes through many hands.
 
     An end as ``superseded`` is stale as long as somebody owns the agent: that process does not.
     """
@@ -120,6 +122,7 @@ def report_exit(keys: Keys, report: ExitReport) -> Call[Recorded]:
     args = (
         agent, report.incarnation, report.node, cut(report.reason, 500), exit_kind(report.reason), report.charge,
         int(report.charged), cut(report.error), report.in_hand, MAX_EVENTS, cut(report.error, 500),
+        token,
     )  # fmt: skip
     names = (keys.agent(agent), keys.exits, keys.counters, keys.events)
     return Call(REPORT_EXIT, names, args, lambda reply: _recorded(reply, agent), repeatable=True, hint=agent)

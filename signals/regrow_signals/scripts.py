@@ -17,6 +17,7 @@ names with ``declare(...)``; a test compares header, code and declaration. A ref
 ``{'refused', code, ...}``.
 
 A line ``-- INCLUDE name`` is replaced by the text of ``lua/parts/name.lua``: Lua functions that several scripts share.
+A part may include others; each is put in once, where it is asked for first.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def declare(
 def load(name: str) -> Script:
     """The script of ``lua/<name>.lua``. Read once per process; a wrong header raises ``ValueError``."""
     text = (LUA / f"{name}.lua").read_text(encoding="utf-8")
-    source = _INCLUDE.sub(_part, text)
+    source = _with_parts(text, set())
     sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
     return Script(name, source, sha, read_header(name, text))
 
@@ -112,8 +113,15 @@ def read_header(name: str, text: str) -> Header:
     return Header(key_names, types, key_tail, arg_names, arg_tail)
 
 
-def _part(match: re.Match[str]) -> str:
-    return (LUA / "parts" / f"{match[1]}.lua").read_text(encoding="utf-8").rstrip()
+def _with_parts(text: str, included: set[str]) -> str:
+    def part(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in included:
+            return f"-- {name}: above"
+        included.add(name)
+        return _with_parts((LUA / "parts" / f"{name}.lua").read_text(encoding="utf-8").rstrip(), included)
+
+    return _INCLUDE.sub(part, text)
 
 
 _TAIL: Final = "... "

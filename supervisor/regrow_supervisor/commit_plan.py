@@ -23,6 +23,7 @@ from regrow_supervisor.decide import SupervisorCrashed
 from regrow_supervisor.leader_view import LeaderView, changed_children
 from regrow_supervisor.notices import tell
 from regrow_supervisor.orders import Kill, Report, Start, Stop
+from regrow_supervisor.pooling import fences, pooled_start
 from regrow_supervisor.requests import agents_of, answer_json
 from regrow_supervisor.states import ChildState, SupervisorState
 from regrow_supervisor.turn import Turn
@@ -42,6 +43,9 @@ class Extras:
     lost: Sequence[ExitReport] = ()
     lost_nodes: Sequence[str] = ()
     orders: Sequence[NodeOrder] = ()
+    pool: Sequence[NodeOrder] = ()
+    """For nodes that are to keep slots from now on."""
+
     replies: Sequence[tuple[str, str]] = ()
     events: Sequence[Mapping[str, str]] = ()
     counters: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -75,7 +79,11 @@ def plan_commit(
         supervisors=_supervisor_writes(view, turn, extras.trees),
         register=tuple(extras.register),
         starts=tuple(_start_order(placed.start, placed.node, initial) for placed in turn.starts),
-        orders=(*(_stop_order(view, stop, node) for stop, node in turn.stops), *extras.orders),
+        pooled=tuple(
+            pooled_start(start, _fresh(start, initial), bounds_of(start.start)) for start in turn.pooled
+        ),
+        fences=tuple(fence for fence in fences(turn) if fence.agent not in view.corrupt),
+        orders=(*(_stop_order(view, stop, node) for stop, node in turn.stops), *extras.orders, *extras.pool),
         agent_updates=[
             update
             for update in (*_agent_updates(view, turn), *(failed.update() for failed in unstarted))
@@ -189,18 +197,22 @@ def _start_order(start: Start, node: str, initial: InitialState) -> StartOrder:
         "incarnation": str(start.incarnation),
         "supervisor": start.path,
     }
-    fresh = None
-    if start.start.get("resume") == "fresh":
-        init = cast("Mapping[str, Any]", start.start.get("init") or {})
-        fresh = initial(str(start.start.get("type", "")), init)
     return StartOrder(
         agent=start.child,
         incarnation=start.incarnation,
         node=node,
         fields=fields,
-        fresh=fresh,
+        fresh=_fresh(start, initial),
         bounds=bounds_of(start.start),
     )
+
+
+def _fresh(start: Start, initial: InitialState) -> tuple[str, int] | None:
+    """The state that this life begins with; None: with the stored one."""
+    if start.start.get("resume") != "fresh":
+        return None
+    init = cast("Mapping[str, Any]", start.start.get("init") or {})
+    return initial(str(start.start.get("type", "")), init)
 
 
 def _plain(value: str | float | bool) -> str:

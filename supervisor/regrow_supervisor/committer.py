@@ -18,6 +18,7 @@ from regrow_supervisor.commit_plan import Extras, next_versions, plan_commit, re
 from regrow_supervisor.events import Event
 from regrow_supervisor.leader import Lease
 from regrow_supervisor.leader_view import UNUSABLE, AgentView, LeaderView
+from regrow_supervisor.pooling import nodes_without_slots, pool_order
 from regrow_supervisor.states import SupervisorState
 from regrow_supervisor.turn import Turn, take_turn
 from regrow_workers import log
@@ -64,6 +65,7 @@ class Committer:
         while True:
             turn = take_turn(view, event, now_ms, adopted=adopted)
             extras.register = registrations(view, turn, self._initial, extras.definitions)
+            extras.pool = [pool_order(node) for node in nodes_without_slots(view, turn)]
             if event is not None and not _worth_a_step(turn, extras):
                 return False
             plan = plan_commit(view, turn, extras, self._lease.token, self._initial)
@@ -79,7 +81,7 @@ class Committer:
 
     def _believe(self, view: LeaderView, turn: Turn, extras: Extras, plan: DecisionCommit) -> None:
         self._counts["commits"] += 1
-        self._counts["starts"] += len(turn.starts)
+        self._counts["starts"] += len(turn.starts) + len(turn.pooled)
         for crash in turn.crashes:
             reason = f"{type(crash.cause).__name__}: {crash.cause}"
             log.event(_LOG, "supervisor_crashed", level=logging.ERROR, supervisor=crash.path, reason=reason)
@@ -88,6 +90,9 @@ class Committer:
         for placed in turn.starts:
             start = placed.start
             view.settle(start.child, placed.node, start.incarnation, start.path)
+        for start in turn.pooled:
+            view.begin_pooled(start.child, start.incarnation, start.path)
+        view.with_slots.update(order.node for order in extras.pool)
         for agent in (*plan.deletions, *plan.ended):
             view.leave(agent)
             view.agents.pop(agent, None)
@@ -126,6 +131,8 @@ def _agents_written(plan: DecisionCommit) -> set[str]:
         *plan.restarts,
         *(new.agent for new in plan.register),
         *(start.agent for start in plan.starts),
+        *(start.agent for start in plan.pooled),
+        *(fence.agent for fence in plan.fences),
         *(update.agent for update in plan.agent_updates),
         *(report.agent for report in plan.lost),
         *plan.deletions,
@@ -137,5 +144,8 @@ def _agents_written(plan: DecisionCommit) -> set[str]:
 def _worth_a_step(turn: Turn, extras: Extras) -> bool:
     """Whether anything is to be written; a Tick or NodeAvailable often changes nothing."""
     decided = turn.states or turn.removed or turn.starts or turn.stops or turn.replies or turn.reports
-    given = extras.exits_entry or extras.lost or extras.lost_nodes or extras.orders or extras.replies
+    pooled = turn.pooled or turn.fences or extras.pool
+    given = (
+        pooled or extras.exits_entry or extras.lost or extras.lost_nodes or extras.orders or extras.replies
+    )
     return bool(decided or given or extras.events or extras.register or extras.trees)

@@ -131,6 +131,8 @@ def _advance(world: World, path: str) -> None:
             if not _resume(world, s, s.waiting):
                 return
         elif s.plan:
+            if world.at_once <= 0:
+                return
             *rest, step = s.plan
             s.plan = tuple(rest)
             _take_step(world, s, step)

@@ -66,6 +66,8 @@ def next_due(states: Mapping[str, SupervisorState]) -> int | None:
 
 def _dues(s: SupervisorState) -> list[int]:
     dues = list(s.dues.values())
+    if is_unfinished(s):
+        dues.append(0)
     if s.status == "paused":
         dues.append(s.due_ms)
     if s.waiting is not None and s.waiting.get("due_ms", 0) and s.waiting["result"] is None:
@@ -73,11 +75,18 @@ def _dues(s: SupervisorState) -> list[int]:
     return dues
 
 
+def is_unfinished(s: SupervisorState) -> bool:
+    """In the middle of its plan and waiting for nobody: it had enough for one decision."""
+    return s.alive and s.waiting is None and bool(s.plan)
+
+
 def _tick(world: World) -> None:
     for path in world.paths():
         s = world.get(path)
         if s is None or not any(due <= world.now_ms for due in _dues(s)):
             continue
+        if is_unfinished(s):
+            world.wake(path)
         if s.status == "paused":
             start_supervisor(world, path, s.definition, incarnation=s.incarnation + 1)
             continue

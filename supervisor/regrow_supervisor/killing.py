@@ -48,6 +48,7 @@ def _fall(world: World, s: SupervisorState, reason: str, *, brutal: bool) -> Non
                     child=child.id,
                     incarnation=child.incarnation,
                     shutdown_ms=0 if brutal else child.shutdown_ms,
+                    pooled=child.pooled,
                 )
             )
 

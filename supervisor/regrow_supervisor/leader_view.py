@@ -50,6 +50,12 @@ class LeaderView:
     )
     """Of those: the version and the fields' names, where there are any, so that the branch can be written anew."""
 
+    pooled: bool = False
+    """Whether any child was pooled since this view was loaded: then nodes keep slots."""
+
+    with_slots: set[str] = field(default_factory=set[str])
+    """Nodes that were told so."""
+
     corrupt: set[str] = field(default_factory=set[str])
     """Agents whose key holds the wrong type: nothing is written to them, and nothing starts them."""
 
@@ -93,6 +99,13 @@ class LeaderView:
         self.leave(agent)
         known.path, known.node, known.incarnation = path, node, incarnation
         self.load[node] += 1
+
+    def begin_pooled(self, agent: str, incarnation: int, path: str) -> None:
+        """A pooled life began: on no node."""
+        known = self.agents.setdefault(agent, AgentView(path))
+        self.leave(agent)
+        known.path, known.incarnation = path, incarnation
+        self.pooled = True
 
     def leave(self, agent: str) -> None:
         """The agent's life is over: it counts for no node."""
@@ -185,6 +198,7 @@ class LeaderView:
 
     def drop_node(self, node: str) -> None:
         self.nodes.pop(node, None)
+        self.with_slots.discard(node)
         for known in self.agents.values():
             if known.node == node:
                 known.node = ""

@@ -23,7 +23,7 @@ from regrow_supervisor.placement import node_from_record
 __all__ = ["doubts", "load_agents", "load_nodes", "load_view", "run_id_command"]
 
 _AT_ONCE: Final = 500
-_AGENT_FIELDS: Final = ("supervisor", "incarnation", "node", "schema", "schedules")
+_AGENT_FIELDS: Final = ("supervisor", "incarnation", "node", "schema", "schedules", "isolation")
 
 
 def load_view(connection: Connection, keys: Keys, also: Sequence[str] = ()) -> LeaderView:
@@ -50,6 +50,7 @@ def load_view(connection: Connection, keys: Keys, also: Sequence[str] = ()) -> L
     load_agents(connection, keys, view, connection.command(Command(("ZRANGE", keys.agents, 0, -1), _texts)))
     for agent, known in view.agents.items():
         found = view.child_of(agent)
+        view.pooled = view.pooled or (found is not None and found[1].pooled)
         if found is not None and not found[1].alive and found[1].incarnation < known.incarnation:
             # A number is never used twice, whatever was done to the supervisor's record.
             view.states[found[0]].children[agent] = found[1].but(incarnation=known.incarnation)
@@ -81,13 +82,13 @@ def load_agents(connection: Connection, keys: Keys, view: LeaderView, agents: Se
         for agent, answer in zip(some, connection.pipeline(commands), strict=True):
             if isinstance(answer, RegrowError):
                 continue
-            path, incarnation, node, schema, schedules = cast("list[str | None]", answer)
+            path, incarnation, node, schema, schedules, isolation = cast("list[str | None]", answer)
             if incarnation is None or not incarnation.isdigit():
                 continue
             view.agents[agent] = AgentView(
                 path=path or "",
                 incarnation=int(incarnation),
-                node=node or "",
+                node="" if isolation == "pool" else node or "",
                 schema=int(schema) if schema and schema.isdigit() else 0,
                 schedules=schedules or "",
             )

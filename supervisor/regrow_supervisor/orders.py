@@ -35,6 +35,13 @@ class Stop:
     child: str
     incarnation: int
     shutdown_ms: int
+    pooled: bool = False
+    """Nobody is asked and nothing is awaited: the life is over with the decision."""
+
+    @property
+    def pooled_reason(self) -> str:
+        """What a pooled life that this ends has ended with."""
+        return "shutdown" if self.shutdown_ms else "killed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +52,12 @@ class Kill:
     child: str
     incarnation: int
     shutdown_ms: int = 0
+    pooled: bool = False
+
+    @property
+    def pooled_reason(self) -> str:
+        """As of Stop."""
+        return "shutdown" if self.shutdown_ms else "killed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -278,21 +278,29 @@ class Reign:
                 self._commit(None, extras)
                 self.view.note_draining(asked.drain)
                 return
+            event = asked.event
             if asked.kill:
-                extras.orders = [self._operators_kill(asked.kill)]
+                event = self._operators_kill(asked.kill, extras)
                 number = self.view.agents[asked.kill].incarnation
                 answer = json.dumps({"ok": {"agent": asked.kill, "incarnation": number}})
                 extras.replies = [(read.request, answer)]
         except BadRequest as refused:
             extras.replies = [(read.request, refused.json())]
-            asked = None
-        self._commit(asked.event if asked is not None else None, extras)
+            event = None
+        self._commit(event, extras)
 
-    def _operators_kill(self, agent: str) -> NodeOrder:
-        known = self.view.agents.get(agent)
+    def _operators_kill(self, agent: str, extras: Extras) -> Event | None:
+        """An order for its node; a pooled agent's life ends in this very step, and the event says so."""
+        found, known = self.view.child_of(agent), self.view.agents.get(agent)
+        if found is not None and known is not None and found[1].pooled and found[1].alive:
+            extras.lost = [_lost_report("", agent, known.incarnation, "operator", "none")]
+            return Exited(
+                path=found[0], child=agent, incarnation=known.incarnation, reason="operator", charged=False
+            )
         if known is None or not self.view.reachable(known.node):
             raise BadRequest("not_running", f"agent {agent} is on no node now")
-        return _kill_order(known.node, agent, known.incarnation, "operator")
+        extras.orders = [_kill_order(known.node, agent, known.incarnation, "operator")]
+        return None
 
     def _drop(self, entry: str, why: str, replies: list[tuple[str, str]]) -> None:
         """Junk: told, answered where somebody waits, removed."""

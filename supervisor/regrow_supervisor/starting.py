@@ -135,11 +135,18 @@ def ready(world: World, s: SupervisorState) -> None:
 
 def next_up(world: World, s: SupervisorState, after: int, why: str) -> None:
     """Start the next child of the order whose place is greater than ``after``; the plan remembers where it is."""
-    for child in s.children.values():
-        if child.place > after and (child.status == "waiting" if why == "wake" else not child.alive):
+    for child in list(s.children.values()):
+        if child.place <= after or not (child.status == "waiting" if why == "wake" else not child.alive):
+            continue
+        if not child.pooled or child.held:
             s.plan = (*s.plan, ["up", child.place, why])
             begin_start(world, s, child, why)
             return
+        if world.at_once <= 0:
+            # The rest with the next tick: a decision is one step of Redis, and must stay a short one.
+            s.plan = (*s.plan, ["up", child.place - 1, why])
+            return
+        begin_start(world, s, child, why)
 
 
 #: How the reason of a child begins that waits for a node: it is no end, and forgotten once the child runs.
@@ -172,6 +179,9 @@ def begin_start(world: World, s: SupervisorState, child: ChildState, why: str, r
     else:
         start = child.spec["start"]
         world.say(Start(path=s.path, child=child.id, incarnation=child.incarnation, start=start))
+        if child.pooled:
+            world.at_once -= 1
+            start_outcome(world, s, {**s.waiting, "result": ["started", None]})
 
 
 def start_outcome(world: World, s: SupervisorState, waiting: Mapping[str, Any]) -> None:

@@ -92,6 +92,11 @@ class ChildState:
         return "supervisor" in self.spec
 
     @property
+    def pooled(self) -> bool:
+        """An agent without a process of its own: its lives begin and end with the decision itself."""
+        return bool(self.spec["start"].get("isolation") == "pool")
+
+    @property
     def shutdown_ms(self) -> int:
         """0 for brutal_kill (and 0), -1 for infinity."""
         value = self.spec["shutdown"]

@@ -25,14 +25,16 @@ def next_down(world: World, s: SupervisorState, below: int, lowest: int, mode: s
 
     Those passed on the way need no stop; a retry or a wait for a node of theirs is off.
     """
-    for child in reversed(s.children.values()):
+    for child in reversed(list(s.children.values())):
         if not lowest <= child.place < below:
             continue
-        if child.alive:
+        if child.alive and child.pooled:
+            begin_stop(world, s, child, mode)
+        elif child.alive:
             s.plan = (*s.plan, ["down", child.place, lowest, mode])
             begin_stop(world, s, child, mode)
             return
-        if child.status in ("restarting", "waiting"):
+        elif child.status in ("restarting", "waiting"):
             set_child(s, child, status="stopped")
 
 
@@ -44,6 +46,9 @@ def begin_stop(world: World, s: SupervisorState, child: ChildState, mode: str, *
     reason = take_exit(s, child)
     if reason is not None:
         _stopped(world, s, child, mode, reason, found_dead=True)
+        return
+    if child.pooled:
+        _stopped(world, s, child, mode, _stop_pooled(world, s, child), found_dead=False)
         return
     child = set_child(s, child, status="stopping")
     due = world.now_ms + child.shutdown_ms if child.is_supervisor and child.shutdown_ms > 0 else 0
@@ -58,6 +63,19 @@ def begin_stop(world: World, s: SupervisorState, child: ChildState, mode: str, *
     if said:
         s.waiting["said"] = said
     _ask(world, s, child)
+
+
+def _stop_pooled(world: World, s: SupervisorState, child: ChildState) -> str:
+    """The life ends here and now; the reason that it ended with."""
+    stop = Stop(
+        path=s.path,
+        child=child.id,
+        incarnation=child.incarnation,
+        shutdown_ms=child.shutdown_ms,
+        pooled=True,
+    )
+    world.say(stop)
+    return stop.pooled_reason
 
 
 def _ask(world: World, s: SupervisorState, child: ChildState) -> None:
@@ -110,7 +128,9 @@ def stop_all(world: World, s: SupervisorState) -> None:
                 set_child(s, child, status="stopped")
             continue
         reason = take_exit(s, child)
-        if reason is None:
+        if reason is None and child.pooled:
+            set_child(s, child, status="stopped", reason=_stop_pooled(world, s, child))
+        elif reason is None:
             left += 1
             _ask(world, s, set_child(s, child, status="stopping"))
         else:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from regrow_supervisor.decide import SupervisorCrashed, decide_safely
 from regrow_supervisor.events import Event, Exited, Unplaced
 from regrow_supervisor.leader_view import LeaderView
-from regrow_supervisor.orders import Kill, LifeEnded, Orphaned, Reply, Report, Start, Stop
+from regrow_supervisor.orders import Kill, LifeEnded, Order, Orphaned, Reply, Report, Start, Stop
 from regrow_supervisor.placement import Wanted, place
 from regrow_supervisor.states import SupervisorState
 
@@ -37,6 +37,12 @@ class Turn:
     states: dict[str, SupervisorState] = field(default_factory=dict[str, SupervisorState])
     removed: set[str] = field(default_factory=set[str])
     starts: list[Placed] = field(default_factory=list[Placed])
+    pooled: list[Start] = field(default_factory=list[Start])
+    """Starts that need no node: they are answered within the decision."""
+
+    fences: list[Stop | Kill] = field(default_factory=list["Stop | Kill"])
+    """Stops of pooled lives, likewise."""
+
     stops: list[tuple[Stop | Kill, str]] = field(default_factory=list[tuple[Stop | Kill, str]])
     replies: list[Reply] = field(default_factory=list[Reply])
     reports: list[Report] = field(default_factory=list[Report])
@@ -75,11 +81,27 @@ def take_turn(
         turn.reports += decision.reports
         turn.ended += [item for item in decision.output if isinstance(item, LifeEnded)]
         turn.orphaned += [item for item in decision.output if isinstance(item, Orphaned)]
-        starts = [order for order in decision.orders if isinstance(order, Start)]
+        orders = [order for order in decision.orders if not _take_pooled(view, turn, order)]
+        starts = [order for order in orders if isinstance(order, Start)]
         events += _place(view, turn, starts, load, where)
-        stops = [order for order in decision.orders if not isinstance(order, Start)]
+        stops = [order for order in orders if not isinstance(order, Start)]
         events += _send_stops(view, turn, stops, where)
     return turn
+
+
+def _take_pooled(view: LeaderView, turn: Turn, order: Order) -> bool:
+    """Whether it is about a pooled child, and so needs nothing more. A life that ends in its own decision is none."""
+    if isinstance(order, Start):
+        if order.start.get("isolation") != "pool":
+            return False
+        if order.child not in view.corrupt:
+            turn.pooled.append(order)
+        return True
+    if order.pooled:
+        life = (order.child, order.incarnation)
+        turn.pooled = [start for start in turn.pooled if (start.child, start.incarnation) != life]
+        turn.fences.append(order)
+    return order.pooled
 
 
 def _place(

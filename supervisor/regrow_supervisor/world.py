@@ -15,6 +15,9 @@ from regrow_supervisor.orders import LifeEnded, Output, Reply, Report
 from regrow_supervisor.restart_types import is_unreadable
 from regrow_supervisor.states import ChildState, SupervisorState
 
+AT_ONCE = 1_000
+"""Pooled children that one decision starts."""
+
 __all__ = ["World", "dead_in_queue", "take_exit"]
 
 
@@ -27,6 +30,8 @@ class World:
         self.drafts: dict[str, SupervisorState] = {}
         self.removed: dict[str, None] = {}
         self.runnable: deque[str] = deque()
+        self.at_once = AT_ONCE
+        """How many pooled children this decision may still start in a row; the next tick goes on."""
         self._states = states
 
     def get(self, path: str) -> SupervisorState | None:

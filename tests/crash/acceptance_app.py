@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import Field
 
 from regrow import Agent, ChildSpec, Payload, Reject, State, Step, Supervisor, handles
+from regrow_workers.child_spec import Isolation
 
 
 class Number(Payload, type="acceptance.number"):
@@ -78,8 +79,8 @@ class Keeper(Agent[Seen], name="keeper"):
         return None
 
 
-def _keepers(*ids: str, deadline: float = 60.0) -> list[ChildSpec]:
-    return [Keeper.child(each, deadline=deadline, max_kills=3) for each in ids]
+def _keepers(*ids: str, deadline: float = 60.0, isolation: Isolation = "process") -> list[ChildSpec]:
+    return [Keeper.child(each, deadline=deadline, max_kills=3, isolation=isolation) for each in ids]
 
 
 def _supervisor(name: str, children: list[ChildSpec]) -> Supervisor:
@@ -92,4 +93,9 @@ POISONS = ("exit", "segfault", "kill", "spin", "raise")
 one = _supervisor("one", _keepers("a"))
 pair = _supervisor("pair", _keepers("a", "b"))
 several = _supervisor("several", _keepers("a", "b", "c", "d", "e", "f"))
+POOLED = tuple(f"p{number}" for number in range(31))
+pooled = _supervisor("pooled", _keepers(*POOLED, isolation="pool"))
+pooled_poisoned = _supervisor(
+    "pooled_poisoned", _keepers(*POISONS, "neighbour", deadline=2.0, isolation="pool")
+)
 poisoned = _supervisor("poisoned", _keepers(*POISONS, "neighbour", deadline=2.0))

@@ -141,6 +141,7 @@ tree = Supervisor(
             guard="warn",
         ),
         Front.child("slow", max_mailbox=1, shutdown=5),
+        Front.child("pooled", isolation="pool"),
         Supervisor("guests", strategy="dynamic", agents=[Front, Helper]),
     ],
     max_restarts=50,

@@ -109,6 +109,7 @@ class Scenario:
         self.timers()
         self.effects()
         self.held_emits()
+        assert self.client.send("pooled", "note", 1).wait(20).state == "applied"
         self.creation()
         self.family()
         self.publishing()

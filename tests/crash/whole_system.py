@@ -133,8 +133,11 @@ class WholeSystem:
 
     def failing_node(self, fail_points: Mapping[str, int], url: str = "") -> Service:
         """A node whose workers kill themselves in their first incarnation; maybe behind a proxy."""
-        settings = {"fail_points": dict(fail_points)}
-        told = {"url": url or self.server.url, "application": self.tree, "settings": settings}
+        return self.told_node({"fail_points": dict(fail_points)}, url)
+
+    def told_node(self, settings: Mapping[str, Any], url: str = "") -> Service:
+        """A node with settings that no variable of the environment can give it."""
+        told = {"url": url or self.server.url, "application": self.tree, "settings": dict(settings)}
         return self.start("failing", sys.executable, "-c", NODE_MAIN, json.dumps(told))
 
     def processes(self) -> dict[int, Marked]:
@@ -201,6 +204,17 @@ class WholeSystem:
         wait_until(run, f"{agents or 'all agents'} run", timeout)
         return self.pids()
 
+    def wait_idle(self, *agents: str, timeout: float = LONG) -> None:
+        """Until each of these pooled agents is at rest, in nobody's hands."""
+
+        def at_rest() -> bool:
+            return all(
+                (record.get("status"), record.get("owner"), record.get("queued")) == ("idle", "", "")
+                for record in map(self.agent, agents)
+            )
+
+        wait_until(at_rest, f"{agents} are idle", timeout)
+
     def wait_numbers(self, agent: str, expected: list[int], timeout: float = LONG) -> None:
         def matches() -> bool:
             return len(self.numbers(agent)) >= len(expected)
@@ -218,8 +232,11 @@ class WholeSystem:
             wait_until(partial(self._mailbox_empty, agent), f"the mailbox of {agent} is empty", LONG)
             assert len(self.dead(agent)) == (dead or {}).get(agent, 0), self.dead(agent)
             self._assert_journal(agent)
-        self.wait_running()
-        wait_until(self._one_owner_each, "each agent has one worker, and no other worker lives", LONG)
+        if all(self.agent(agent).get("isolation") == "pool" for agent in expected):
+            self.wait_idle(*expected)
+        else:
+            self.wait_running()
+            wait_until(self._one_owner_each, "each agent has one worker, and no other worker lives", LONG)
         self._assert_gone()
 
     def _mailbox_empty(self, agent: str) -> bool:

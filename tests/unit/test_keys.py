@@ -32,6 +32,8 @@ SINGLE = [
     "wildcards",
     "timers",
     "timer_bell",
+    "classes",
+    "class_bell",
 ]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 from zlib import crc32
 
-from regrow_signals.agents import Loaded
+from regrow_signals.agents import Loaded, is_careful
 from regrow_signals.commits import (
     Commit,
     DeadAppend,
@@ -114,7 +114,7 @@ def plan(
     if not entries:
         raise BadInput(f"{loaded.agent}: there is nothing to plan: no entries")
     batch = _Batch(agent_type, loaded, limits, owner, refused)
-    if loaded.careful_until and not newer(entries[0][0], loaded.careful_until):
+    if is_careful(loaded, entries[0][0]):
         max_signals = 1
     start = now = clock()
     for entry, fields in entries[:max_signals]:

@@ -38,12 +38,12 @@ from regrow_workers.node_relay import Relay
 from regrow_workers.node_reports import NodeIdentity, Reporter
 from regrow_workers.os_signals import SignalInbox, die_with_parent
 from regrow_workers.reasons import Killed
-from regrow_workers.roster import Roster
 from regrow_workers.settings import NodeSettings
 from regrow_workers.spawner import UNLOADABLE
 from regrow_workers.spawner_link import LinkClosed, Message
 from regrow_workers.spawner_process import SpawnerProcess
 from regrow_workers.worker_config import WorkerConfig
+from regrow_workers.worker_roster import WorkerRoster
 
 __all__ = ["Node", "NodeExit", "run_node"]
 
@@ -126,7 +126,7 @@ class Node:
         self._helper = self._make_helper()
 
     def _make_roster(self) -> NodeRoster:
-        return Roster(self._settings, self._keys, self._reporter.hand_in)
+        return WorkerRoster(self._settings, self._keys, self._reporter.hand_in, every=TICK)
 
     def _make_helper(self) -> NodeHelper:
         return Relay(self._opener("relay"), self._keys, self._limits)
@@ -300,6 +300,8 @@ class Node:
                 self._roster.stop(order)
             case "kill":
                 self._roster.kill(order)
+            case "pool":
+                self._roster.pool(order)
             case "drain":
                 if self._drain_until is None:  # ordered twice is no hurry; a second signal is
                     self._drain("order")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from regrow_signals import agents
+from regrow_signals import agents, pool
 from regrow_signals.calls import Call, Command
 from regrow_signals.connection import Connection, Interrupted, Sent
 from regrow_signals.errors import RegrowError
@@ -38,7 +38,10 @@ WARM_ROUNDS = 2
 
 CONNECT_SECONDS = 0.5
 
-SCRIPTS = (agents.CLAIM, agents.TRYING, agents.COMMIT, agents.RELEASE, agents.RELOAD)
+SCRIPTS = (
+    agents.CLAIM, agents.TRYING, agents.COMMIT, agents.RELEASE, agents.RELOAD,
+    pool.POOL_CLAIM, pool.POOL_RELEASE,
+)  # fmt: skip
 """Those of every worker: given to the server here, so that no worker has to."""
 
 AGENT = "rehearsal"

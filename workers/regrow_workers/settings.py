@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -13,6 +14,11 @@ from regrow_workers.purity import GuardMode
 __all__ = ["FAIL_STEPS", "NodeSettings"]
 
 FAIL_STEPS = ("before_claim", "before_read", "after_read", "in_handler", "before_commit", "after_commit")
+
+
+def _processors() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +46,12 @@ class NodeSettings:
     max_workers: int = 4096
     spares: int = 1
     """Processes kept ready for an agent, beside those that have one."""
+    pool_slots: int = field(default_factory=_processors)
+    """Slot processes for pooled agents, once there are any."""
+    pool_extra_slots: int = 16
+    """So many more at most, while slots are stuck in long transitions."""
+    pool_claims: int = 32
+    """Most pooled agents that a slot takes at once."""
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     log_format: Literal["text", "json"] = "text"
     log_level: str = "INFO"
@@ -60,10 +72,13 @@ class NodeSettings:
                 f"node_timeout ({self.node_timeout} s) must be at least twice heartbeat ({self.heartbeat} s), "
                 "or one slow beat would declare a living node lost"
             )
-        if self.read_count < 1 or self.max_workers < 1:
-            raise BadSetting("read_count and max_workers must be at least 1")
+        for name in ("read_count", "max_workers", "pool_slots", "pool_claims"):
+            if getattr(self, name) < 1:
+                raise BadSetting(f"{name} must be at least 1, not {getattr(self, name)}")
         if not 0 <= self.spares <= self.max_workers:
             raise BadSetting(f"spares must be from 0 to max_workers ({self.max_workers}), not {self.spares}")
+        if self.pool_extra_slots < 0:
+            raise BadSetting(f"pool_extra_slots must not be negative, not {self.pool_extra_slots}")
         unknown = sorted(set(self.fail_points) - set(FAIL_STEPS))
         if unknown:
             raise BadSetting(f"fail_points: no step {unknown[0]!r}; there are {', '.join(FAIL_STEPS)}")

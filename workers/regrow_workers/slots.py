@@ -1,11 +1,12 @@
 """Progress slots: shared memory in which each worker notes what it is at, readable after its death.
 
-A slot has three parts, each with one writer, so no lock is needed:
+A slot has four parts, each with one writer, so no lock is needed:
 
 * the beat counter, bumped by the worker's progress thread twice a second (a process that is frozen, or whose native
   code holds the interpreter lock, does not bump it);
 * the work: phase, since when (monotonic, one clock for all processes of the host), acceptance id in hand;
-* what the worker said last: a short text, for the reason of its end.
+* what the worker said last: a short text, for the reason of its end;
+* for whom it works, where it works for many: written while nothing is in hand.
 
 A reader may meet a half-written work part: it reads until two looks agree.
 """
@@ -23,13 +24,16 @@ from typing import cast
 
 __all__ = ["SLOT_BYTES", "TEXT_BYTES", "Phase", "Reading", "Slot", "SlotTable"]
 
-SLOT_BYTES = 1024
+SLOT_BYTES = 2048
+HOLDER_BYTES = 256
 _BEATS = struct.Struct("=Q")
 _WORK = struct.Struct("=QdQQ")  # phase, since, entry's milliseconds, entry's sequence
 _LENGTH = struct.Struct("=Q")
 _WORK_AT = 8
 _LENGTH_AT = _WORK_AT + _WORK.size
-_TEXT_AT = _LENGTH_AT + _LENGTH.size
+_HOLDER_LENGTH_AT = _LENGTH_AT + _LENGTH.size
+_HOLDER_AT = _HOLDER_LENGTH_AT + _LENGTH.size
+_TEXT_AT = _HOLDER_AT + HOLDER_BYTES
 TEXT_BYTES = SLOT_BYTES - _TEXT_AT
 
 
@@ -61,6 +65,7 @@ class Reading:
     since: float
     entry: str
     said: str
+    holder: str = ""
 
 
 class Slot:
@@ -92,6 +97,12 @@ class Slot:
             _LENGTH.pack_into(self._memory, self._at + _LENGTH_AT, len(text))
         _WORK.pack_into(self._memory, self._at + _WORK_AT, phase, time.monotonic(), 0, 0)
 
+    def hold(self, holder: str) -> None:
+        """What is begun from now on is for ``holder`` (ASCII, at most 256 bytes). Only with nothing in hand."""
+        text = holder.encode("ascii")[:HOLDER_BYTES]
+        _LENGTH.pack_into(self._memory, self._at + _HOLDER_LENGTH_AT, len(text))
+        self._memory[self._at + _HOLDER_AT : self._at + _HOLDER_AT + len(text)] = text
+
     def end_in_hand(self, phase: Phase, said: str) -> None:
         """The worker ends in the transition that it is in: what is in hand stays."""
         _, _, ms, seq = self._steady_work()
@@ -114,7 +125,16 @@ class Slot:
         (length,) = _LENGTH.unpack_from(self._memory, self._at + _LENGTH_AT)
         start = self._at + _TEXT_AT
         said = self._memory[start : start + min(length, TEXT_BYTES)].decode("utf-8", "replace")
-        return Reading(beats, Phase(phase), since, f"{ms}-{seq}" if ms else "", said)
+        return Reading(beats, Phase(phase), since, f"{ms}-{seq}" if ms else "", said, self._holder())
+
+    def _holder(self) -> str:
+        (length,) = _LENGTH.unpack_from(self._memory, self._at + _HOLDER_LENGTH_AT)
+        start = self._at + _HOLDER_AT
+        return (
+            self._memory[start : start + min(length, HOLDER_BYTES)].decode("ascii", "replace")
+            if length
+            else ""
+        )
 
     def _steady_work(self) -> tuple[int, float, int, int]:
         last = _WORK.unpack_from(self._memory, self._at + _WORK_AT)

@@ -33,9 +33,8 @@ from regrow_workers.spare_process import READY, run_spare
 from regrow_workers.spares import Spares
 from regrow_workers.spawner_link import LinkClosed, Message, SpawnerLink
 from regrow_workers.thread_names import threads_running
-from regrow_workers.worker import Worker
 from regrow_workers.worker_config import WorkerConfig
-from regrow_workers.worker_process import new_worker, preload, run_forked
+from regrow_workers.worker_process import Serving, new_worker, preload, run_forked
 
 __all__ = ["UNLOADABLE", "Spawner", "main"]
 
@@ -141,7 +140,7 @@ class Spawner:
         self._watch(child.pidfd, child)
         self._link.send({"is": "forked", "key": key, "pid": pid})
 
-    def _made_before(self, message: Message) -> Worker | None:
+    def _made_before(self, message: Message) -> Serving | None:
         """What needs no process of its own, made here: after the fork it would cost ten times as much."""
         if self.fresh or self._config.kind != "worker":
             return None
@@ -150,7 +149,7 @@ class Spawner:
         except Exception:  # noqa: BLE001  the child meets it again, and it is the reason of that worker's end
             return None
 
-    def _become_worker(self, message: Message, worker: Worker | None) -> NoReturn:
+    def _become_worker(self, message: Message, worker: Serving | None) -> NoReturn:
         self._let_go()
         run_forked(self._config, self._application, message, self._slots_fd, self._pid, worker=worker)
 

@@ -157,14 +157,14 @@ class Worker:
         that it follows from stands. Lets go of its plans before anybody waits.
         """
         loaded = self._loaded
-        if self._is_careful(loaded, entries) and not self._announce(entries[0][0]):
+        if agents.is_careful(loaded, entries[0][0]) and not self._announce(entries[0][0]):
             return [], None
         plan: CommitPlan | None = self._plan(loaded, entries)
         while plan is not None and plan.taken:
             entries = entries[plan.taken :]
             sent = self._send_commit(plan, entries)
             ahead = None
-            if entries and plan.ends is None and not self._is_careful(plan.after, entries):
+            if entries and plan.ends is None and not agents.is_careful(plan.after, entries[0][0]):
                 ahead = self._plan_ahead(plan.after, entries)
             read = self._receive_commit(plan, sent)
             if read is None:
@@ -181,9 +181,6 @@ class Worker:
             ):
                 plan = ahead
         return entries, plan.ends if plan is not None else None
-
-    def _is_careful(self, loaded: Loaded, entries: Entries) -> bool:
-        return bool(loaded.careful_until) and not newer(entries[0][0], loaded.careful_until)
 
     def _plan_ahead(self, loaded: Loaded, entries: Entries) -> CommitPlan:
         try:
@@ -214,14 +211,12 @@ class Worker:
 
         False: it is in the mailbox no longer, and the base is to be loaded anew.
         """
-        loaded = self._loaded
-        tried = entry == loaded.trying_entry
-        if entry == self._marked or (tried and loaded.condemned):
+        call = agents.announce(self._keys, self._owner, self._loaded, entry, marked=self._marked)
+        if call is None:
             return True
-        attempts, kills = (loaded.trying_attempts, loaded.trying_kills) if tried else (0, 0)
         self._slot.note(Phase.STORING)
         try:
-            self._ask(agents.mark_trying(self._keys, self._owner, entry, attempts, kills))
+            self._ask(call)
         except Conflict:
             self._overtaken = True
             self._generation = -1

@@ -20,10 +20,13 @@ from pydantic import create_model
 from regrow_signals.connection import Connection
 from regrow_signals.errors import Fenced
 from regrow_signals.keys import Keys
+from regrow_signals.pool import SlotName
 from regrow_workers.application import Application
 from regrow_workers.fork_copies import leave_if_copied, let_go_in_copies
 from regrow_workers.memory_limit import lift_limit, limit_jumps
 from regrow_workers.os_signals import die_with_parent, name_process, reset_for_child
+from regrow_workers.pool_roster import SLOT
+from regrow_workers.pool_slot import PoolSlot
 from regrow_workers.purity import guard
 from regrow_workers.reasons import MEMORY, WorkerExit
 from regrow_workers.rehearsal import SCRIPTS, rehearse
@@ -33,13 +36,17 @@ from regrow_workers.stop_request import StopRequest
 from regrow_workers.worker import Worker
 from regrow_workers.worker_config import WorkerConfig
 
-__all__ = ["WORKER", "WorkerProcess", "leave_with", "new_worker", "preload", "run_forked"]
+__all__ = ["WORKER", "Serving", "WorkerProcess", "leave_with", "new_worker", "preload", "run_forked"]
 
 _LOG = logging.getLogger(__name__)
 BEAT_SECONDS = 0.5
 EXECUTOR = "regrow_workers.effects.executor"
 WORKER = "regrow-worker"
 """Its name for ``ps`` and ``top``."""
+
+
+Serving = Worker | PoolSlot
+"""What such a process does: serve one agent, or many in turn."""
 
 
 def preload(config: WorkerConfig, application: Application) -> None:
@@ -59,15 +66,24 @@ def new_worker(
     application: Application,
     message: Message,
     connection: Connection | None = None,
-) -> Worker:
+) -> Serving:
     """All of a worker that is not its process's own: no socket (unless one is given), no slot, no thread."""
     order: Mapping[str, str] = message["order"]
+    connection = connection or Connection.open(config.url, name=f"regrow:{order['agent']}", scripts=SCRIPTS)
+    if order.get("order") == SLOT:
+        return PoolSlot(
+            name=SlotName(message["node"], int(order["number"])),
+            agent_types=application.agent_types,
+            connection=connection,
+            keys=Keys(config.namespace),
+            limits=config.limits,
+            settings=config.settings,
+        )
     return Worker(
         order=order,
         node=message["node"],
         agent_type=application.agent_types[order["type"]],
-        connection=connection
-        or Connection.open(config.url, name=f"regrow:{order['agent']}", scripts=SCRIPTS),
+        connection=connection,
         keys=Keys(config.namespace),
         limits=config.limits,
         settings=config.settings,
@@ -81,7 +97,7 @@ def run_forked(
     slots_fd: int,
     parent: int,
     *,
-    worker: Worker | None = None,
+    worker: Serving | None = None,
 ) -> NoReturn:
     """The child of a fork, or a fresh interpreter: become a worker.
 
@@ -137,7 +153,7 @@ class WorkerProcess:
         guard.set_mode(self._config.settings.guard)
         self._is_ready = True
 
-    def live(self, message: Message, slot: Slot, make_worker: Callable[[], Worker]) -> int:
+    def live(self, message: Message, slot: Slot, make_worker: Callable[[], Serving]) -> int:
         """One life, to its end; the exit code. Whatever ends it is noted in ``slot``."""
         self._beats.give(slot)
         let_go_in_copies(slot.let_go)
@@ -157,7 +173,7 @@ class WorkerProcess:
             _LOG.exception("worker_crashed")
             return WorkerExit.CRASHED
 
-    def _live(self, message: Message, slot: Slot, make_worker: Callable[[], Worker]) -> WorkerExit:
+    def _live(self, message: Message, slot: Slot, make_worker: Callable[[], Serving]) -> WorkerExit:
         config = self._config
         if config.kind == "effects":
             # By name, not imported above: agents' workers need no RQ.

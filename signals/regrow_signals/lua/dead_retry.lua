@@ -12,11 +12,12 @@
 -- REPLY refused other_target <target>
 -- REPLY refused no_such_agent | no_such_letter <letter> | mailbox_full <length> <bound> | mailbox_exhausted
 -- INCLUDE accept
+-- INCLUDE ready
 -- INCLUDE letter
 -- INCLUDE count
 local agent, mailbox, dead, fate, counters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local letter, max_mailbox, fate_bound, target = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local known = redis.call('HMGET', agent, 'birth', 'type', 'cursor', 'max_mailbox')
+local known = redis.call('HMGET', agent, 'birth', 'type', 'cursor', 'max_mailbox', 'isolation')
 if not known[1] then return { 'refused', 'no_such_agent' } end
 local own, fields = read_letter(dead, letter)
 if not fields then return { 'refused', 'no_such_letter', letter } end
@@ -46,5 +47,6 @@ if type(entry) == 'table' then
 end
 redis.call('XDEL', dead, letter)
 if fields.id then settle_fate(fate, fields.id, 'retried ' .. new, fate_bound) end
+if known[5] == 'pool' then make_ready(agent) end
 count(counters, 'dead_retried_total|type=' .. known[2], 1)
 return { 'retried', new, entry, known[1] }

@@ -6,6 +6,8 @@
 -- KEYS 5 supervisors set      paths of all supervisors
 -- KEYS 6 counters hash        what metrics are made of
 -- KEYS 7 events stream        life events
+-- KEYS 8 classes set          placement classes of pooled agents
+-- KEYS 9 class_bell list      wakes slots for a class that is new
 -- KEYS ... others mixed       every other key that the plan names
 -- ARGV 1 token                of the leader
 -- ARGV 2 max_events           cap of the events
@@ -26,6 +28,7 @@
 -- INCLUDE timer_keys
 -- INCLUDE family
 -- INCLUDE notices
+-- INCLUDE free_claims
 local leader = KEYS[1]
 local exits = KEYS[2]
 local agents = KEYS[3]
@@ -33,9 +36,12 @@ local nodes = KEYS[4]
 local supervisors = KEYS[5]
 local counters = KEYS[6]
 local events = KEYS[7]
+local classes = KEYS[8]
+local class_bell = KEYS[9]
 local plan = cjson.decode(ARGV[3])
 
-local types = {leader, 'string', exits, 'stream', agents, 'zset', nodes, 'zset', supervisors, 'set'}
+local types = {leader, 'string', exits, 'stream', agents, 'zset', nodes, 'zset', supervisors, 'set', classes, 'set',
+  class_bell, 'list'}
 local function expect(key, kind)
   types[#types + 1] = key
   types[#types + 1] = kind
@@ -51,9 +57,15 @@ for _, order in ipairs(plan.orders) do
   expect(order.node_key, 'hash')
   if order.key then expect(order.key, 'hash') end
 end
+for _, start in ipairs(plan.pooled) do
+  expect(start.key, 'hash')
+  expect(start.mailbox, 'stream')
+end
+for _, fence in ipairs(plan.fences) do expect(fence.key, 'hash') end
 for _, node in ipairs(plan.lost_nodes) do
   expect(node.key, 'hash')
   expect(node.control, 'stream')
+  expect(node.claims, 'set')
 end
 for _, reply in ipairs(plan.replies) do expect(reply.key, 'list') end
 for _, gone in ipairs(plan.deletions) do
@@ -84,22 +96,29 @@ for _, exit in ipairs(plan.lost) do
     return {'refused', 'conflict', exit.agent .. ' is at incarnation ' .. current}
   end
 end
-for _, order in ipairs(plan.orders) do
-  if order.key then
-    local current = redis.call('HGET', order.key, 'incarnation') or registered[order.key]
-    if not current and redis.call('EXISTS', order.key) == 0 then
-      return {'refused', 'conflict', order.agent .. ' is not registered'}
-    end
-    if not tonumber(current or '') then return {'corrupt', order.key, 'has an unreadable incarnation'} end
-    if tonumber(current) >= tonumber(order.incarnation) then
-      return {'refused', 'conflict', order.agent .. ' is at incarnation ' .. current}
-    end
-    local version = order.fresh and redis.call('EXISTS', order.key) == 1 and (redis.call('HGET', order.key, 'version') or '')
-    if version and not (string.match(version, '^%d+$') and #version < 16) then
-      return {'corrupt', order.key, 'has an unreadable version'}
-    end
+-- Why this life cannot begin; nil if it can.
+local function cannot_start(start)
+  local current = redis.call('HGET', start.key, 'incarnation') or registered[start.key]
+  if not current and redis.call('EXISTS', start.key) == 0 then
+    return {'refused', 'conflict', start.agent .. ' is not registered'}
   end
+  if not tonumber(current or '') then return {'corrupt', start.key, 'has an unreadable incarnation'} end
+  if tonumber(current) >= tonumber(start.incarnation) then
+    return {'refused', 'conflict', start.agent .. ' is at incarnation ' .. current}
+  end
+  local version = start.fresh and redis.call('EXISTS', start.key) == 1 and (redis.call('HGET', start.key, 'version') or '')
+  if version and not (string.match(version, '^%d+$') and #version < 16) then
+    return {'corrupt', start.key, 'has an unreadable version'}
+  end
+end
+for _, order in ipairs(plan.orders) do
+  wrong = order.key and cannot_start(order)
+  if wrong then return wrong end
   if exhausted(last_id(order.control)) then return {'corrupt', order.control, 'has used up its ids'} end
+end
+for _, start in ipairs(plan.pooled) do
+  wrong = cannot_start(start)
+  if wrong then return wrong end
 end
 
 local ending = {}
@@ -143,21 +162,49 @@ for _, update in ipairs(plan.updates) do
   local current = redis.call('HGET', update.key, 'incarnation')
   if current and (not update.incarnation or update.incarnation == current) then set(update.key, update.fields) end
 end
+local function begin_fresh(start)
+  if not start.fresh then return end
+  redis.call('HSET', start.key, 'state', start.fresh.state, 'schema', start.fresh.schema)
+  redis.call('HINCRBY', start.key, 'version', 1)
+end
+for _, fence in ipairs(plan.fences) do
+  local record = redis.call('HMGET', fence.key, 'incarnation', 'ended', 'supervisor')
+  if record[1] == fence.incarnation and record[2] ~= fence.incarnation then
+    redis.call('HSET', fence.key, 'owner', '', 'ended', fence.incarnation, 'worker', '', 'pid', '', 'queued', '', 'clean', '1',
+      'exit_reason', fence.reason)
+    count(counters, 'exits_total|reason=' .. fence.reason, 1)
+    event(events, ARGV[2], now, 'exited', 'agent', fence.agent, 'incarnation', fence.incarnation, 'supervisor', record[3] or '',
+      'reason', fence.reason)
+  end
+end
 for _, order in ipairs(plan.orders) do
   if order.key then
     redis.call('HSET', order.key, 'incarnation', order.incarnation, 'owner', '', 'pid', '', 'status', 'starting',
-      'node', order.node, 'start_ms', now, 'ended', '')
+      'node', order.node, 'start_ms', now, 'ended', '', 'isolation', 'process')
     set(order.key, order.bounds)
-    if order.fresh then
-      redis.call('HSET', order.key, 'state', order.fresh.state, 'schema', order.fresh.schema)
-      redis.call('HINCRBY', order.key, 'version', 1)
-    end
+    begin_fresh(order)
   end
   redis.call('XADD', order.control, '*', unpack(order.fields))
   -- A node that has gone reads no orders: its stream must not stay behind.
   if redis.call('EXISTS', order.node_key) == 0 then redis.call('PEXPIRE', order.control, 600000) end
 end
+for _, start in ipairs(plan.pooled) do
+  redis.call('HSET', start.key, 'incarnation', start.incarnation, 'owner', '', 'pid', '', 'status', 'idle', 'node', '',
+    'worker', '', 'start_ms', now, 'started_ms', now, 'ended', '', 'isolation', 'pool', 'class', start.class, 'queued', '')
+  set(start.key, start.fields)
+  begin_fresh(start)
+  if redis.call('SADD', classes, start.class) == 1 then
+    -- Slots that wait do not listen for it yet.
+    redis.call('DEL', class_bell)
+    for _ = 1, 32 do redis.call('LPUSH', class_bell, start.class) end
+  end
+  event(events, ARGV[2], now, 'started', 'agent', start.agent, 'incarnation', start.incarnation,
+    'supervisor', redis.call('HGET', start.key, 'supervisor') or '', 'version', redis.call('HGET', start.key, 'version') or '')
+  if redis.call('XLEN', start.mailbox) > 0 then make_ready(start.key) end
+end
 for _, node in ipairs(plan.lost_nodes) do
+  free_claims(node.prefix, node.claims, node.node, '', '', '0', now)
+  redis.call('DEL', node.claims)
   if redis.call('DEL', node.key) == 1 then
     count(counters, 'nodes_lost_total', 1)
     event(events, ARGV[2], now, 'node_lost', 'node', node.node)

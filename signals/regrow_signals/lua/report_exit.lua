@@ -14,6 +14,7 @@
 -- ARGV 9 in_hand          the acceptance id that was in hand, or ''
 -- ARGV 10 max_events      cap of the events
 -- ARGV 11 detail          the error's beginning, for the watchdog and the events
+-- ARGV 12 token           of the owner whose end it is; '' where the incarnation alone says that
 -- REPLY recorded
 -- REPLY known
 -- REPLY stale
@@ -23,6 +24,8 @@
 -- INCLUDE count
 -- INCLUDE entry_ids
 -- INCLUDE exits
+-- INCLUDE fence
+-- INCLUDE tell_exit
 local agent = KEYS[1]
 local exits = KEYS[2]
 local counters = KEYS[3]
@@ -31,14 +34,11 @@ local events = KEYS[4]
 local wrong = corrupt({agent, 'hash', exits, 'stream'})
 if wrong then return wrong end
 if exhausted(last_id(exits)) then return {'corrupt', exits, 'has used up its ids'} end
+if ARGV[12] ~= '' and not is_owner(agent, ARGV[2], ARGV[12]) then return {'stale'} end
 local now = now_ms()
 local exit = {incarnation = ARGV[2], reason = ARGV[4], charge = ARGV[6], error = ARGV[8], in_hand = ARGV[9]}
 local word = record_exit(agent, exit, now)
 if word ~= 'recorded' then return {word} end
-local supervisor = redis.call('HGET', agent, 'supervisor') or ''
-redis.call('XADD', exits, '*', 'kind', 'exited', 'agent', ARGV[1], 'incarnation', ARGV[2], 'node', ARGV[3], 'reason', ARGV[4],
-  'charged', ARGV[7], 'supervisor', supervisor, 'at_ms', now, 'error', ARGV[11])
-count(counters, 'exits_total|reason=' .. ARGV[5], 1)
-event(events, ARGV[10], now, 'exited', 'agent', ARGV[1], 'incarnation', ARGV[2], 'node', ARGV[3], 'supervisor', supervisor,
-  'reason', ARGV[4], 'detail', ARGV[11])
+tell_exit(exits, counters, events, agent, {agent = ARGV[1], incarnation = ARGV[2], node = ARGV[3], reason = ARGV[4],
+  kind = ARGV[5], charged = ARGV[7], detail = ARGV[11], max_events = ARGV[10]}, now)
 return {'recorded'}

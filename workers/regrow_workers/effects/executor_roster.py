@@ -151,6 +151,9 @@ class ExecutorRoster:
     def kill(self, order: Order) -> None:
         self.start(order)
 
+    def pool(self, order: Order) -> None:
+        self.start(order)
+
     def end_stale(self, agent: str, incarnation: int) -> None:
         """No agent runs here, so none is named in a beat."""
 

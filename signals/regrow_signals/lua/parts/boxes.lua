@@ -1,3 +1,4 @@
+-- INCLUDE ready
 -- Functions that accept a signal into a mailbox with all its bounds and its memory of ids. Needs accept. `bounds`:
 -- max_mailbox, max_dead, window_ms, max_ids as texts; six keys a mailbox, from names[at] on, in send's order.
 local BOX_TYPES = { 'hash', 'stream', 'stream', 'hash', 'hash', 'hash' }
@@ -7,9 +8,10 @@ local BOX_TYPES = { 'hash', 'stream', 'stream', 'hash', 'hash', 'hash' }
 local function read_box(names, at, bounds, id)
   local box = { agent = names[at], mailbox = names[at + 1], dead = names[at + 2], seen = names[at + 3],
     old = names[at + 4], fate = names[at + 5] }
-  local agent = redis.call('HMGET', box.agent, 'birth', 'type', 'cursor', 'max_mailbox')
+  local agent = redis.call('HMGET', box.agent, 'birth', 'type', 'cursor', 'max_mailbox', 'isolation')
   box.birth, box.type, box.cursor = agent[1], agent[2] or 'unknown', agent[3]
   box.bound = tonumber(agent[4] or '') or tonumber(bounds[1])
+  box.pooled = agent[5] == 'pool'
   box.length, box.letters = redis.call('XLEN', box.mailbox), redis.call('XLEN', box.dead)
   box.ids = redis.call('HLEN', box.seen)
   if id then
@@ -83,5 +85,7 @@ local function accept(box, id, digest, first, last, bounds, now)
   if digest ~= '' then remember(box, id, entry, digest, bounds, now) end
   if not box.fateless then redis.call('HDEL', box.fate, id) end
   box.length = box.length + 1
+  if box.pooled then make_ready(box.agent) end
+  box.pooled = false
   return { 'accepted', entry, box.birth }
 end

@@ -3,11 +3,12 @@
 -- agent: its end is not the end of the life that bears the same number, unless nobody owns it: Redis went back to
 -- before its claim, and nobody else will ever claim that life.
 local function record_exit(agent, exit, now)
-  local record = redis.call('HMGET', agent, 'incarnation', 'ended', 'cursor', 'trying', 'owner')
+  local record = redis.call('HMGET', agent, 'incarnation', 'ended', 'cursor', 'trying', 'owner', 'isolation')
   local owned = record[5] and record[5] ~= ''
   if record[1] ~= exit.incarnation or (owned and string.find(exit.reason, '^superseded')) then return 'stale' end
   if record[2] == exit.incarnation then return 'known' end
   redis.call('HSET', agent, 'ended', exit.incarnation, 'owner', '', 'pid', '', 'status', 'exited', 'exit_reason', exit.reason)
+  if record[6] == 'pool' then redis.call('HSET', agent, 'queued', '', 'worker', '') end
   if exit.error ~= '' then redis.call('HSET', agent, 'last_error', exit.error) end
   -- A life that never claimed had nothing in hand: the charge and the moment of the death before it stand.
   if owned then

@@ -1,0 +1,25 @@
+-- Queues a pooled agent with waiting signals for the slots of its class, and rings for one of them. Called after a step's
+-- own writes by whatever adds to a mailbox or frees an agent; who is queued, claimed, blocked or has ended is left as it is.
+-- Best effort: a damaged list costs the wake-up, never the step. A list that was lost is made anew by the next signal.
+local function ring_for(tag, class)
+  local bell = tag .. 'bell:' .. class
+  if redis.pcall('LLEN', bell) == 0 then redis.pcall('LPUSH', bell, '1') end
+end
+
+-- The agent's other key of that kind.
+local function key_beside(agent, kind)
+  local tag, id = string.match(agent, '^({[^}]*}:)agent:(.+)$')
+  return tag .. kind .. ':' .. id, tag, id
+end
+
+local function make_ready(agent)
+  local record = redis.call('HMGET', agent, 'isolation', 'owner', 'ended', 'incarnation', 'queued', 'blocked', 'class', 'schema')
+  if record[1] ~= 'pool' or (record[2] or '') ~= '' or record[3] == record[4] or record[6] == '1' then return end
+  local _, tag, id = key_beside(agent, 'agent')
+  local class = (record[7] or '') .. '@' .. (record[8] == '0' and '1' or record[8] or '1')
+  local ready = tag .. 'ready:' .. class
+  if record[5] == '1' and redis.call('EXISTS', ready) == 1 then return end
+  if type(redis.pcall('RPUSH', ready, id)) == 'table' then return end
+  redis.call('HSET', agent, 'queued', '1', 'status', 'queued')
+  ring_for(tag, class)
+end
