@@ -48,6 +48,10 @@ def store_error(text: str, what: str, where: str) -> StoreError:
         return WrongServer(
             f"Redis at {where}: it does not know {what}; regrow needs Redis 7.0 or newer, or Valkey"
         )
+    if (
+        "unauthenticated" in text
+    ):  # what is long is refused before it is read: "Protocol error: unauthenticated ..."
+        return WrongServer(f"Redis at {where}: {WRONG['NOAUTH']} (NOAUTH, at {what})")
     if "AUTH" in text and "called without" in text:
         return WrongServer(f"Redis at {where}: the URL has a password but the server asks for none")
     return StoreError(f"Redis at {where}: {what} failed: {_without_arguments(text)}")

@@ -124,6 +124,9 @@ class Watchdog:
         self._store = StoreWatch(_LOG, "watchdog")
         self._generation: int = 0
         self._run_id = ""
+        self._served = False
+        """Whether a round went well: the server can be stood on."""
+
         self._doubtful = False
         self._store_restarted = False
         self._reloads = 0
@@ -175,12 +178,13 @@ class Watchdog:
             return self._doubt(error)
         except WrongServer as error:
             # At the start there is nothing to stand on. Later it is mended where it was broken: a password, a right.
-            if not self._run_id:
+            if not self._served:
                 raise
             return self._away(error)
         except StoreError as error:
             return self._away(error)
         self._store.answered()
+        self._served = True
         self._reloads = 0
         return counts
 

@@ -1111,6 +1111,46 @@ def test_a_user_without_info_is_served(own_server: PrivateServer) -> None:
         connection.close()
 
 
+@pytest.mark.parametrize(("before", "after"), [("", "second"), ("first", "second")])
+def test_a_changed_password_is_waited_for_and_nobody_is_lost_meanwhile(
+    own_server: PrivateServer, before: str, after: str
+) -> None:
+    """NOAUTH where there was none, WRONGPASS where there was another: mended where it was broken, not by ending."""
+    login = f":{before}@" if before else ""
+    admin = World(own_server.url)
+    admin.raw("CONFIG", "SET", "requirepass", before)
+    world = World(f"unix://{login}{own_server.socket}")
+    node, watchdog = world.node("n1"), world.watchdog(desk(max_restarts=1))
+    world.settle(watchdog, node)
+
+    admin.raw("CONFIG", "SET", "requirepass", after)
+    (line,) = [line for line in admin.raw("CLIENT", "LIST").splitlines() if "name=regrow:watchdog " in line]
+    admin.raw("CLIENT", "KILL", "ID", line.split("id=", 1)[1].split(" ", 1)[0])
+    node.end("support", "signal:SIGKILL")
+    assert watchdog.run_once()["wait_ms"] > 0
+    for _ in range(40):
+        world.clock.now += 0.5
+        assert watchdog.run_once()["wait_ms"] > 0
+    with pytest.raises(WrongServer):
+        world.watchdog(desk()).run_once()
+    assert admin.agent("support")["incarnation"] == "1"
+
+    admin.raw("CONFIG", "SET", "requirepass", before)
+
+    def mended() -> bool:
+        world.settle(watchdog, node)
+        return world.agent("support")["incarnation"] == "2"
+
+    # The lease that it could not renew has to run out first, by the server's clock.
+    wait_until(mended, "the death of meanwhile is mended")
+    world.pass_time(watchdog, 2.0, node)
+
+    assert world.agent("billing")["incarnation"] == "1"
+    assert world.events("node_lost") == []
+    for connection in (world.look, admin.look, *world.opened):
+        connection.close()
+
+
 def test_a_mailbox_of_the_wrong_type_is_waited_for(world: World) -> None:
     node, watchdog = world.node("n1"), world.watchdog(desk())
     world.settle(watchdog, node)

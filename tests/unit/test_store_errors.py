@@ -20,6 +20,7 @@ UNAVAILABLE = [
 ]
 WRONG = [
     "NOAUTH Authentication required.",
+    "ERR Protocol error: unauthenticated multibulk length",
     "WRONGPASS invalid username-password pair or user is disabled.",
     "MOVED 3999 10.0.0.1:6381",
     "CROSSSLOT Keys in request don't hash to the same slot",
