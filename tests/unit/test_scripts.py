@@ -68,3 +68,18 @@ def test_script_takes_no_time_but_the_servers_and_scans_nothing(name: str) -> No
 def test_header_out_of_order_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"lua/x\.lua"):
         read_header("x", text)
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_function_that_is_called_is_defined_above(name: str) -> None:
+    """A part that needs another one, which a script does not include, would fail in use only."""
+    source = re.sub(r"--.*|'[^']*'|\"[^\"]*\"", "", load(name).source)
+    defined: set[str] = {"function", "tonumber", "tostring", "type", "ipairs", "pairs", "unpack", "pcall", "and", "or",
+                         "not", "if", "elseif", "while", "return", "in", "error", "until"}  # fmt: skip
+    for line in source.splitlines():
+        defined |= set(re.findall(r"function ([a-z_]\w*)\(", line))
+        defined |= {
+            word for listed in re.findall(r"local ([\w, ]+)", line) for word in re.findall(r"\w+", listed)
+        }
+        called = set(re.findall(r"(?<![\w.:])([a-z_]\w*)\(", line))
+        assert called <= defined, line
