@@ -52,7 +52,7 @@ class Client(client.Client):
     def send(
         self,
         agent: str,
-        what: Payload | str,
+        what: Payload | Signal | str,
         data: object = None,
         *,
         id: str | None = None,  # noqa: A002  CloudEvents' word
@@ -60,6 +60,7 @@ class Client(client.Client):
         source: str = SOURCE,
         time: str | None = None,
         traceparent: str | None = None,
+        tracestate: str | None = None,
         causationid: str | None = None,
         replyto: str | None = None,
         create: ChildSpec | None = None,
@@ -76,7 +77,7 @@ class Client(client.Client):
         """
         out = self._calls.outgoing(
             agent, what, data, id=id, subject=subject, source=source, time=time,
-            traceparent=traceparent, causationid=causationid, replyto=replyto,
+            traceparent=traceparent, tracestate=tracestate, causationid=causationid, replyto=replyto,
         )  # fmt: skip
         return self._deliver(out, _accepting(self._calls, out, create))
 
@@ -84,7 +85,7 @@ class Client(client.Client):
     def ask(
         self,
         agent: str,
-        what: Payload | str,
+        what: Payload | Signal | str,
         data: object = None,
         *,
         timeout: Duration = ASK_SECONDS,
@@ -92,6 +93,7 @@ class Client(client.Client):
         subject: str | None = None,
         source: str = SOURCE,
         traceparent: str | None = None,
+        tracestate: str | None = None,
         create: ChildSpec | None = None,
         as_: None = None,
     ) -> Any: ...
@@ -99,7 +101,7 @@ class Client(client.Client):
     def ask(
         self,
         agent: str,
-        what: Payload | str,
+        what: Payload | Signal | str,
         data: object = None,
         *,
         timeout: Duration = ASK_SECONDS,
@@ -107,13 +109,14 @@ class Client(client.Client):
         subject: str | None = None,
         source: str = SOURCE,
         traceparent: str | None = None,
+        tracestate: str | None = None,
         create: ChildSpec | None = None,
         as_: type[T],
     ) -> T: ...
     def ask(
         self,
         agent: str,
-        what: Payload | str,
+        what: Payload | Signal | str,
         data: object = None,
         *,
         timeout: Duration = ASK_SECONDS,
@@ -121,6 +124,7 @@ class Client(client.Client):
         subject: str | None = None,
         source: str = SOURCE,
         traceparent: str | None = None,
+        tracestate: str | None = None,
         create: ChildSpec | None = None,
         as_: type[T] | None = None,
     ) -> T | Any:
@@ -134,7 +138,14 @@ class Client(client.Client):
         """
         seconds = to_seconds(timeout, "timeout", zero=True)
         out = self._calls.asking(
-            agent, what, data, id=id, subject=subject, source=source, traceparent=traceparent
+            agent,
+            what,
+            data,
+            id=id,
+            subject=subject,
+            source=source,
+            traceparent=traceparent,
+            tracestate=tracestate,
         )
         receipt = self._deliver(out, _accepting(self._calls, out, create))
         value = self.connection.run(await_reply(self.keys, self._calls.limits, receipt, seconds))
@@ -142,7 +153,7 @@ class Client(client.Client):
 
     def publish(
         self,
-        what: Payload | str,
+        what: Payload | Signal | str,
         data: object = None,
         *,
         id: str | None = None,  # noqa: A002  CloudEvents' word
@@ -150,6 +161,7 @@ class Client(client.Client):
         source: str = SOURCE,
         time: str | None = None,
         traceparent: str | None = None,
+        tracestate: str | None = None,
         causationid: str | None = None,
     ) -> Published[SentReceipt]:
         """Send one signal to every agent that subscribes to its type, in one step; each by itself takes or refuses it.
@@ -157,9 +169,9 @@ class Client(client.Client):
         Publishing the same id again changes nothing for those that have it. Raises ``BadInput`` kinds,
         ``TooManySubscribers`` (then nobody got it), ``StoreUnavailable``; after ``FateUnknown`` publish the id again.
         """
-        signal = Signal.of(
-            what, data, limits=self._calls.limits, id=id, subject=subject, source=source, time=time,
-            traceparent=traceparent, causationid=causationid,
+        signal = self._calls.signal(
+            what, data, id=id, subject=subject, source=source, time=time,
+            traceparent=traceparent, tracestate=tracestate, causationid=causationid,
         )  # fmt: skip
         told = self.connection.call(publish(self.keys, self._calls.limits, signal))
         return Published(told.signal_id, tuple(map(self._sent, told.receipts)), told.refused)
@@ -246,7 +258,7 @@ class AsyncClient(client.AsyncClient):
     async def send(
         self,
         agent: str,
-        what: Payload | str,
+        what: Payload | Signal | str,
         data: object = None,
         *,
         id: str | None = None,  # noqa: A002  CloudEvents' word
@@ -254,6 +266,7 @@ class AsyncClient(client.AsyncClient):
         source: str = SOURCE,
         time: str | None = None,
         traceparent: str | None = None,
+        tracestate: str | None = None,
         causationid: str | None = None,
         replyto: str | None = None,
         create: ChildSpec | None = None,
@@ -261,7 +274,7 @@ class AsyncClient(client.AsyncClient):
         """As ``Client.send``. A cancelled one has an unknown fate: send the same id again."""
         out = self._calls.outgoing(
             agent, what, data, id=id, subject=subject, source=source, time=time,
-            traceparent=traceparent, causationid=causationid, replyto=replyto,
+            traceparent=traceparent, tracestate=tracestate, causationid=causationid, replyto=replyto,
         )  # fmt: skip
         return await self._deliver(out, _accepting(self._calls, out, create))
 
@@ -269,7 +282,7 @@ class AsyncClient(client.AsyncClient):
     async def ask(
         self,
         agent: str,
-        what: Payload | str,
+        what: Payload | Signal | str,
         data: object = None,
         *,
         timeout: Duration = ASK_SECONDS,
@@ -277,6 +290,7 @@ class AsyncClient(client.AsyncClient):
         subject: str | None = None,
         source: str = SOURCE,
         traceparent: str | None = None,
+        tracestate: str | None = None,
         create: ChildSpec | None = None,
         as_: None = None,
     ) -> Any: ...
@@ -284,7 +298,7 @@ class AsyncClient(client.AsyncClient):
     async def ask(
         self,
         agent: str,
-        what: Payload | str,
+        what: Payload | Signal | str,
         data: object = None,
         *,
         timeout: Duration = ASK_SECONDS,
@@ -292,13 +306,14 @@ class AsyncClient(client.AsyncClient):
         subject: str | None = None,
         source: str = SOURCE,
         traceparent: str | None = None,
+        tracestate: str | None = None,
         create: ChildSpec | None = None,
         as_: type[T],
     ) -> T: ...
     async def ask(
         self,
         agent: str,
-        what: Payload | str,
+        what: Payload | Signal | str,
         data: object = None,
         *,
         timeout: Duration = ASK_SECONDS,
@@ -306,13 +321,21 @@ class AsyncClient(client.AsyncClient):
         subject: str | None = None,
         source: str = SOURCE,
         traceparent: str | None = None,
+        tracestate: str | None = None,
         create: ChildSpec | None = None,
         as_: type[T] | None = None,
     ) -> T | Any:
         """As ``Client.ask``. Each wait has a connection of its own: 256 at once, further ones stand in line."""
         seconds = to_seconds(timeout, "timeout", zero=True)
         out = self._calls.asking(
-            agent, what, data, id=id, subject=subject, source=source, traceparent=traceparent
+            agent,
+            what,
+            data,
+            id=id,
+            subject=subject,
+            source=source,
+            traceparent=traceparent,
+            tracestate=tracestate,
         )
         receipt = await self._deliver(out, _accepting(self._calls, out, create))
         value = await self._listeners.run(await_reply(self.keys, self._calls.limits, receipt, seconds))
@@ -320,7 +343,7 @@ class AsyncClient(client.AsyncClient):
 
     async def publish(
         self,
-        what: Payload | str,
+        what: Payload | Signal | str,
         data: object = None,
         *,
         id: str | None = None,  # noqa: A002  CloudEvents' word
@@ -328,12 +351,13 @@ class AsyncClient(client.AsyncClient):
         source: str = SOURCE,
         time: str | None = None,
         traceparent: str | None = None,
+        tracestate: str | None = None,
         causationid: str | None = None,
     ) -> Published[AsyncSentReceipt]:
         """As ``Client.publish``."""
-        signal = Signal.of(
-            what, data, limits=self._calls.limits, id=id, subject=subject, source=source, time=time,
-            traceparent=traceparent, causationid=causationid,
+        signal = self._calls.signal(
+            what, data, id=id, subject=subject, source=source, time=time,
+            traceparent=traceparent, tracestate=tracestate, causationid=causationid,
         )  # fmt: skip
         told = await self.connection.call(publish(self.keys, self._calls.limits, signal))
         return Published(told.signal_id, tuple(map(self._sent, told.receipts)), told.refused)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -13,14 +13,21 @@ from regrow_signals import strict_json
 from regrow_signals.asks import ASK_SECONDS
 from regrow_signals.client import SentReceipt
 from regrow_signals.mailbox import Status
+from regrow_signals.signal import Signal
 
 __all__ = ["ask_command", "send_command"]
 
 
 @click.command("send")
 @click.argument("agent")
-@click.argument("type_name", metavar="TYPE")
-@click.argument("data", default="{}")
+@click.argument("type_name", metavar="[TYPE]", required=False)
+@click.argument("data", required=False)
+@click.option(
+    "--cloudevent",
+    type=click.File("r", encoding="utf-8"),
+    default=None,
+    help="In place of TYPE and DATA: a CloudEvents 1.0 event as structured JSON (`-`: from stdin).",
+)
 @click.option(
     "--id", "signal_id", default=None, help="The signal's id: sending the same one again changes nothing."
 )
@@ -36,19 +43,28 @@ __all__ = ["ask_command", "send_command"]
 def send_command(  # noqa: PLR0917  click passes them by name
     session: Session,
     agent: str,
-    type_name: str,
-    data: str,
+    type_name: str | None,
+    data: str | None,
+    cloudevent: IO[str] | None,
     signal_id: str | None,
     subject: str | None,
     wait: float,
     as_json: bool,
 ) -> int:
-    """Send a signal TYPE with DATA (JSON; `-` reads it from stdin) to AGENT.
+    """Send a signal TYPE with DATA (JSON; `-` reads it from stdin), or a CloudEvent, to AGENT.
 
     Exit code 0: accepted (with --wait: applied); 1: refused; 4: it is a dead letter; 5: it still waits.
     """
-    value = _value(session, data)
-    receipt = session.client.send(agent, type_name, value, id=signal_id, subject=subject)
+    if cloudevent is not None and type_name is not None:
+        raise click.UsageError("give TYPE and DATA, or --cloudevent; not both")
+    if cloudevent is not None:
+        event = Signal.from_cloudevent(cloudevent.read(), limits=session.settings.limits)
+        receipt = session.client.send(agent, event, id=signal_id, subject=subject)
+    elif type_name is not None:
+        value = _value(session, "{}" if data is None else data)
+        receipt = session.client.send(agent, type_name, value, id=signal_id, subject=subject)
+    else:
+        raise click.UsageError("give TYPE, the signal's type, or --cloudevent")
     status = receipt.wait(wait) if wait > 0 else None
     if as_json:
         print_json(_document(receipt, status))

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
-from regrow_signals import mailbox, views
+from regrow_signals import mailbox, strict_json, views
 from regrow_signals.async_connection import AsyncConnection
 from regrow_signals.calls import Call, Op
 from regrow_signals.connection import Connection
 from regrow_signals.creation import Creation, create_and_send
 from regrow_signals.durations import Duration, to_seconds
-from regrow_signals.errors import FateUnknown, RegrowError
-from regrow_signals.ids import check_id, new_id
+from regrow_signals.errors import BadInput, FateUnknown, RegrowError
+from regrow_signals.ids import check_id, check_type, new_id
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_signals.listeners import Listeners
@@ -111,21 +111,42 @@ class Calls:
         self.keys = Keys(namespace)
         self.limits = limits
 
-    def outgoing(self, agent: str, what: Payload | str, data: object, **attributes: Any) -> Outgoing:
-        signal = Signal.of(what, data, limits=self.limits, **attributes)
-        return Outgoing(check_id(agent, "agent"), signal)
+    def outgoing(self, agent: str, what: Payload | Signal | str, data: object, **attributes: Any) -> Outgoing:
+        return Outgoing(check_id(agent, "agent"), self.signal(what, data, **attributes))
+
+    def signal(self, what: Payload | Signal | str, data: object, **attributes: Any) -> Signal:
+        """A checked signal; of a whole one, what is given besides takes the place of its own."""
+        if not isinstance(what, Signal):
+            return Signal.of(what, data, limits=self.limits, **attributes)
+        if data is not None:
+            raise BadInput("give a signal, or a type name and data, not both")
+        given = {name: value for name, value in attributes.items() if value is not None}
+        if given.get("source") == SOURCE:
+            del given["source"]  # nobody named one
+        signal = replace(what, **given)
+        check_id(signal.id, "signal id")
+        check_type(signal.type)
+        strict_json.check(
+            signal.data,
+            max_bytes=self.limits.max_signal_bytes,
+            max_depth=self.limits.max_json_depth,
+            what=f"data of {signal.type}",
+        )
+        signal.check_attributes(self.limits)
+        return signal
 
     def asking(
         self,
         agent: str,
-        what: Payload | str,
+        what: Payload | Signal | str,
         data: object,
         *,
         id: str | None,  # noqa: A002
         **attributes: Any,
     ) -> Outgoing:
         """A signal whose reply the client waits for: where it is to go depends on the id, so that is made first."""
-        name = new_id() if id is None else check_id(id, "signal id")
+        own = what.id if isinstance(what, Signal) else new_id()
+        name = own if id is None else check_id(id, "signal id")
         place = ClientPlace(check_id(agent, "agent"), name)
         return self.outgoing(agent, what, data, id=name, replyto=place.text, **attributes)
 
@@ -198,7 +219,7 @@ class Client:
     def send(
         self,
         agent: str,
-        what: Payload | str,
+        what: Payload | Signal | str,
         data: object = None,
         *,
         id: str | None = None,  # noqa: A002  CloudEvents' word
@@ -206,6 +227,7 @@ class Client:
         source: str = SOURCE,
         time: str | None = None,
         traceparent: str | None = None,
+        tracestate: str | None = None,
         causationid: str | None = None,
         replyto: str | None = None,
     ) -> SentReceipt:
@@ -216,7 +238,7 @@ class Client:
         """
         out = self._calls.outgoing(
             agent, what, data, id=id, subject=subject, source=source, time=time,
-            traceparent=traceparent, causationid=causationid, replyto=replyto,
+            traceparent=traceparent, tracestate=tracestate, causationid=causationid, replyto=replyto,
         )  # fmt: skip
         return self._deliver(out, self._calls.send(out))
 
@@ -297,7 +319,7 @@ class AsyncClient:
     async def send(
         self,
         agent: str,
-        what: Payload | str,
+        what: Payload | Signal | str,
         data: object = None,
         *,
         id: str | None = None,  # noqa: A002  CloudEvents' word
@@ -305,13 +327,14 @@ class AsyncClient:
         source: str = SOURCE,
         time: str | None = None,
         traceparent: str | None = None,
+        tracestate: str | None = None,
         causationid: str | None = None,
         replyto: str | None = None,
     ) -> AsyncSentReceipt:
         """As ``Client.send``. A cancelled one has an unknown fate: send the same id again."""
         out = self._calls.outgoing(
             agent, what, data, id=id, subject=subject, source=source, time=time,
-            traceparent=traceparent, causationid=causationid, replyto=replyto,
+            traceparent=traceparent, tracestate=tracestate, causationid=causationid, replyto=replyto,
         )  # fmt: skip
         return await self._deliver(out, self._calls.send(out))
 

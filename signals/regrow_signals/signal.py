@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, NoReturn, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from regrow_signals import strict_json
 from regrow_signals.errors import BadDefinition, BadInput, BadPayload, NotStrictJSON, TooLarge
+from regrow_signals.extensions import (
+    NO_EXTENSIONS,
+    Extension,
+    check_extensions,
+    check_text,
+    dump_extensions,
+    load_extensions,
+)
 from regrow_signals.finite import check_finite
 from regrow_signals.ids import check_id, check_type, new_id
 from regrow_signals.limits import Limits
@@ -20,9 +28,9 @@ SOURCE: Final = "regrow:client"
 """The source of a signal whose sender names none."""
 
 OPTIONAL: Final = (
-    "subject", "time", "datacontenttype", "dataschema", "traceparent", "causationid", "replyto",
+    "subject", "time", "datacontenttype", "dataschema", "traceparent", "tracestate", "causationid", "replyto",
 )  # fmt: skip
-FIELDS: Final = ("id", "type", "source", "data", *OPTIONAL, "hops")
+FIELDS: Final = ("id", "type", "source", "data", *OPTIONAL, "hops", "data_base64", "extensions")
 """The mailbox fields that make a signal, ``at_ms`` apart."""
 
 NOTICE: Final = "notice"
@@ -30,7 +38,8 @@ NOTICE: Final = "notice"
 
 _KNOWN: Final = frozenset(FIELDS)
 
-MAX_ATTRIBUTE: Final = 1024
+ATTRIBUTES: Final = frozenset({"specversion", *FIELDS}) - {"extensions"}
+"""Names that no extension attribute can have."""
 
 
 class Payload(BaseModel):
@@ -71,7 +80,11 @@ class Payload(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """One CloudEvents 1.0 event. ``data`` is JSON text, checked where it came in; ``value`` reads it."""
+    """One CloudEvents 1.0 event. ``data`` is JSON text, checked where it came in; ``value`` reads it.
+
+    ``data_base64``: the data is binary, a JSON string of its Base64. ``extensions`` are attributes that neither
+    CloudEvents nor regrow knows; they stay with the signal.
+    """
 
     id: str
     type: str
@@ -82,9 +95,12 @@ class Signal:
     datacontenttype: str | None = None
     dataschema: str | None = None
     traceparent: str | None = None
+    tracestate: str | None = None
     causationid: str | None = None
     replyto: str | None = None
     hops: int = 0
+    data_base64: bool = False
+    extensions: Mapping[str, Extension] = field(default_factory=lambda: NO_EXTENSIONS, hash=False)
 
     @classmethod
     def of(
@@ -98,9 +114,11 @@ class Signal:
         time: str | None = None,
         dataschema: str | None = None,
         traceparent: str | None = None,
+        tracestate: str | None = None,
         causationid: str | None = None,
         replyto: str | None = None,
         hops: int = 0,
+        extensions: Mapping[str, Extension] = NO_EXTENSIONS,
         limits: Limits = Limits(),  # noqa: B008
     ) -> Signal:
         """A checked signal of a payload, or of a type name and data. Everything wrong with it is found here."""
@@ -122,7 +140,8 @@ class Signal:
         signal = cls(
             id=new_id() if id is None else check_id(id, "signal id"),
             type=kind, source=source, data=text, subject=subject, time=time, dataschema=dataschema,
-            traceparent=traceparent, causationid=causationid, replyto=replyto, hops=hops,
+            traceparent=traceparent, tracestate=tracestate, causationid=causationid, replyto=replyto, hops=hops,
+            extensions=extensions,
         )  # fmt: skip
         signal.check_attributes(limits)
         return signal
@@ -133,14 +152,14 @@ class Signal:
             value: object = getattr(self, name)
             if value is None:
                 continue
-            if not isinstance(value, str) or not value:
+            if not isinstance(value, str):
                 raise BadInput(f"{name} of signal {self.id}: must be text that is not empty")
-            if len(value) > MAX_ATTRIBUTE:
-                raise TooLarge(
-                    f"{name} of signal {self.id} is {len(value)} characters; {MAX_ATTRIBUTE} is the bound"
-                )
+            check_text(value, f"{name} of signal {self.id}")
             if not value.isascii() and any("\ud800" <= mark <= "\udfff" for mark in value):
                 raise NotStrictJSON(f"{name} of signal {self.id} holds a lone surrogate")
+        if self.extensions:
+            check_extensions(self.extensions, ATTRIBUTES)
+            dump_extensions(self.extensions)
         if not 0 <= self.hops <= limits.max_hops:
             raise TooLarge(f"signal {self.id} has made {self.hops} hops; {limits.max_hops} is the bound")
 
@@ -156,7 +175,38 @@ class Signal:
     def content_digest(self) -> str:
         """What makes two signals of one id the same: all but ids, times and traces."""
         content = [self.type, self.source, self.subject, self.dataschema, self.replyto, self.value]
+        if carried := self.carried():
+            content.append(carried)
         return strict_json.digest(content)
+
+    def carried(self) -> dict[str, str]:
+        """The fields that say how the data is to be read, and the extensions: they stay with it wherever it goes."""
+        fields: dict[str, str] = {}
+        if self.datacontenttype is not None:
+            fields["datacontenttype"] = self.datacontenttype
+        if self.data_base64:
+            fields["data_base64"] = "1"
+        if self.extensions:
+            fields["extensions"] = dump_extensions(self.extensions)
+        return fields
+
+    def to_cloudevent(self) -> str:
+        """The event as structured JSON (``application/cloudevents+json``), in CloudEvents' own names."""
+        from regrow_signals.cloudevents import to_cloudevent  # needed at the borders of a system only
+
+        return to_cloudevent(self)
+
+    @classmethod
+    def from_cloudevent(
+        cls,
+        event: str | bytes | Mapping[str, Any],
+        *,
+        limits: Limits = Limits(),  # noqa: B008
+    ) -> Signal:
+        """The signal of a structured JSON event. ``BadInput`` kinds say which attribute is wrong, and the rule."""
+        from regrow_signals.cloudevents import from_cloudevent  # as above
+
+        return from_cloudevent(event, limits)
 
     def to_fields(self) -> dict[str, str]:
         """The mailbox entry's fields, ``at_ms`` apart: absent attributes are left out."""
@@ -167,12 +217,14 @@ class Signal:
                 fields[name] = value
         if self.hops:
             fields["hops"] = str(self.hops)
+        if self.data_base64 or self.extensions:
+            fields |= self.carried()
         return fields
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, str | bytes]) -> Signal:
         """The signal of a mailbox entry. ``BadInput`` for one that nobody of ours wrote; data is checked when read."""
-        text: dict[str, str] = {}
+        text: dict[str, Any] = {}
         for name, value in fields.items():
             if name in _KNOWN:
                 text[name] = value if type(value) is str else _not_text(name)
@@ -182,7 +234,11 @@ class Signal:
         if not (text.get("id") and text.get("type") and text.get("data")):
             missing = next(name for name in ("id", "type", "data") if not text.get(name))
             raise BadInput(f"no field {missing} in the entry")
-        return cls(**text, hops=int(hops))  # pyright: ignore[reportArgumentType]
+        if "data_base64" in text:
+            text["data_base64"] = text["data_base64"] == "1"
+        if "extensions" in text:
+            text["extensions"] = load_extensions(text["extensions"])
+        return cls(**text, hops=int(hops))
 
 
 def _not_text(name: str) -> NoReturn:

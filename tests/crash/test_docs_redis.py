@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from regrow import Agent, Client, State
+from regrow import Agent, Client, Signal, State
 from regrow.control import ask_watchdog
 from regrow.settings import load_settings
 from regrow.up import Stack
@@ -28,9 +28,25 @@ KEYS, SCHEMAS = read_document(DOCUMENT.read_text())
 
 #: Documented fields that this scenario need not bring about; each is "only when ...".
 ELSEWHERE = {
-    "{ns}:mailbox:<agent>": {"datacontenttype", "dataschema"},
-    "{ns}:outbox:<agent> with kind=emit": {"dataschema", "traceparent", "replyto"},
-    "{ns}:dead:<agent>": {"time", "datacontenttype", "dataschema", "replyto", "notice"},
+    "{ns}:outbox:<agent> with kind=emit": {
+        "dataschema",
+        "replyto",
+        "time",
+        "tracestate",
+        "datacontenttype",
+        "data_base64",
+        "extensions",
+    },
+    "{ns}:dead:<agent>": {
+        "time",
+        "datacontenttype",
+        "dataschema",
+        "replyto",
+        "data_base64",
+        "tracestate",
+        "extensions",
+        "notice",
+    },
     "{ns}:fate:<agent>": {".forgot"},
     "{ns}:exits with kind=request": {"absent", "force", "reason"},
     "{ns}:supervisor:<path>": {"q:<number>"},
@@ -127,6 +143,11 @@ class Scenario:
         )  # fmt: skip
         assert receipt.wait(10).state == "applied"
         assert self.client.ask("front", "ask", timeout=10) == 1
+        event = {
+            "specversion": "1.0", "id": "n-2", "type": "note", "source": "/docs", "data_base64": "AA==",
+            "datacontenttype": "application/octet-stream", "dataschema": "urn:x", "tracestate": "a=b", "other": 1,
+        }  # fmt: skip
+        assert self.client.send("front", Signal.from_cloudevent(event)).wait(10).state == "applied"
         first = self.raw.hget(self.keys.seen("front"), ".since")
         wait_until(lambda: self.is_later_generation(first), "a second generation of signal ids begins")
 

@@ -126,6 +126,21 @@ def test_an_agent_is_asked_and_its_reply_is_on_stdout(run: Run) -> None:
     assert document(run("ask", "a", "total", "-", stdin='{"times": 4}')) == {"total": total, "times": 4}
 
 
+def test_a_cloudevent_is_sent_from_stdin_or_a_file(run: Run, tmp_path: Path) -> None:
+    event = {"specversion": "1.0", "id": "ce-1", "type": "add", "source": "/web", "data": {"by": 2}}
+    (tmp_path / "event.json").write_text(json.dumps(event))
+
+    first = run("send", "a", "--cloudevent", str(tmp_path / "event.json"), "--json", "--wait", "10")
+    again = run("send", "a", "--cloudevent", "-", "--json", stdin=json.dumps(event))
+    wrong = run("send", "a", "--cloudevent", "-", stdin='{"specversion": "0.3"}')
+
+    assert document(first)["id"] == "ce-1" and document(first)["status"] == "applied"
+    assert document(again)["duplicate"] is True
+    assert (wrong.returncode, "specversion" in wrong.stderr) == (2, True)
+    assert run("send", "a").returncode == 2
+    assert run("send", "a", "add", "{}", "--cloudevent", "-", stdin="{}").returncode == 2
+
+
 def test_what_came_instead_of_a_reply_is_told_by_the_exit_code(run: Run) -> None:
     unknown = run("ask", "a", "add", '{"by": -1}', "--id", "no-1")
     silent = run("ask", "a", "silence", "--timeout", "0.1", "--id", "si-1")

@@ -24,6 +24,7 @@ from regrow_workers.directives import Directive, EffectRun, Emit, Stop
 from regrow_workers.handlers import handles
 from regrow_workers.state import State
 from regrow_workers.step import Step
+from regrow_workers.trace_context import caused_trace
 from regrow_workers.upcasts import upcast
 
 BIRTH = "b" * 32
@@ -277,8 +278,14 @@ def test_an_init_that_does_not_fit_is_an_error(init: str) -> None:
 # Directives.
 
 
+def _span(signal_id: str) -> str:
+    return caused_trace({}, "", signal_id)["traceparent"].split("-")[2]
+
+
 def test_emits_carry_ids_cause_trace_and_hops() -> None:
-    found = planned(entry(7, "emit", hops="2", traceparent="00-abc-def-01"))
+    found = planned(
+        entry(7, "emit", hops="2", traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    )
 
     first, second = found.commit.emits
     assert (first.target, second.target) == ("other", "b")
@@ -287,7 +294,7 @@ def test_emits_carry_ids_cause_trace_and_hops() -> None:
         "type": "do",
         "source": "rec-1",
         "data": '{"what":"add","n":1}',
-        "traceparent": "00-abc-def-01",
+        "traceparent": f"00-0af7651916cd43dd8448eb211c80319c-{_span(f'{BIRTH}:2000-7:0')}-01",
         "causationid": "s-7",
         "hops": "3",
     }

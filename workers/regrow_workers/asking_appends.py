@@ -14,6 +14,7 @@ from regrow_signals.strict_json import dumps
 from regrow_workers.asking import Ask, Forward, Reply
 from regrow_workers.delivery import Delivery
 from regrow_workers.emit_fields import OVERHEAD, caused_fields, signal_fields
+from regrow_workers.trace_context import TRACE_FIELDS
 
 if TYPE_CHECKING:
     from regrow_workers.directive_appends import Appends
@@ -57,7 +58,8 @@ def lay_forward(
     appends: Appends, forward: Forward, append_id: str, delivery: Delivery, limits: Limits
 ) -> Mapping[str, str]:
     """The signal's own fields, under a new id: it is caused by the one that is handed on."""
-    fields = {name: value for name in FIELDS if isinstance(value := delivery.fields.get(name), str)}
+    own = [name for name in FIELDS if name not in TRACE_FIELDS]
+    fields = {name: value for name in own if isinstance(value := delivery.fields.get(name), str)}
     fields |= caused_fields(append_id, delivery.type, delivery.data, delivery, limits)
     fields["source"] = delivery.signal().source
     appends.emits.append(EmitAppend(forward.to, fields))

@@ -88,7 +88,12 @@ class SignalDirective(Directive):
     @property
     def asked(self) -> tuple[object, ...]:
         """All but the data: what two equal directives agree in."""
-        return self.type, self.subject, self.dataschema
+        return self.type, self.subject, self.dataschema, *sorted(self.carried.items())
+
+    @property
+    def carried(self) -> dict[str, str]:
+        """What stays with the data of a whole signal: how it is to be read, and extension attributes."""
+        return self._what.carried() if isinstance(self._what, Signal) else {}
 
     @property
     def shown(self) -> str:
@@ -111,7 +116,7 @@ class Emit(SignalDirective):
     """Send a signal to another agent, in the same commit as the new state; without ``to``, to all who subscribe to it.
 
     ``Emit(InvoiceDue(subject="x"), to="billing")``, ``Emit("invoice.due", {"subject": "x"}, to="billing")``, or a
-    whole ``Signal``, whose type, data, subject and schema are taken; its id, source and time are the sender's.
+    whole ``Signal``, whose type, data, subject, schema and extensions are taken; its id, source and time are new.
     ``reply_to``: where a ``Reply`` of the other agent goes; ``ctx.reply_to`` leaves the answer to it.
     """
 

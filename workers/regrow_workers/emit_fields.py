@@ -7,6 +7,7 @@ from typing import Final
 from regrow_signals.limits import Limits
 from regrow_workers.delivery import Delivery
 from regrow_workers.directives import SignalDirective
+from regrow_workers.trace_context import caused_trace
 
 __all__ = ["OVERHEAD", "caused_fields", "signal_fields"]
 
@@ -23,7 +24,7 @@ def signal_fields(
         fields["subject"] = what.subject
     if what.dataschema is not None:
         fields["dataschema"] = what.dataschema
-    return fields
+    return fields | what.carried
 
 
 def caused_fields(
@@ -32,9 +33,7 @@ def caused_fields(
     """The same of a signal that is told by its type and data alone."""
     given = delivery.fields
     fields = {"id": signal_id, "type": type_name, "source": delivery.addressee.agent, "data": data}
-    trace = given.get("traceparent")
-    if isinstance(trace, str):
-        fields["traceparent"] = trace
+    fields |= caused_trace(given, f"{delivery.addressee.birth}:{delivery.entry}", signal_id)
     fields["causationid"] = delivery.id
     fields["hops"] = str(_hops(given.get("hops"), limits) + 1)
     return fields
