@@ -21,6 +21,7 @@
 -- INCLUDE count
 -- INCLUDE entry_ids
 -- INCLUDE mailboxes
+-- INCLUDE replies
 -- INCLUDE dead_letters
 -- INCLUDE timer_keys
 -- INCLUDE timer_firing
