@@ -47,6 +47,7 @@ ELSEWHERE = {
         "extensions",
         "notice",
     },
+    "{ns}:timer:<agent>#<tag>": {"tracestate", "datacontenttype", "data_base64", "extensions"},
     "{ns}:fate:<agent>": {".forgot"},
     "{ns}:exits with kind=request": {"absent", "force", "reason"},
     "{ns}:supervisor:<path>": {"q:<number>"},

@@ -16,6 +16,7 @@ from regrow_signals.timers import CancelAppend, TimerAppend
 from regrow_workers.delivery import Addressee, Delivery
 from regrow_workers.directive_appends import lay_out
 from regrow_workers.directives import Directive
+from regrow_workers.trace_context import caused_trace
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -102,9 +103,13 @@ def test_what_cannot_be_a_tag_cannot_be_cancelled() -> None:
         cancel("")
 
 
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
 def test_a_timer_without_a_tag_is_named_by_birth_acceptance_and_place() -> None:
+    trace = caused_trace({"traceparent": TRACE}, "", "b:7-0:1")
     asked, journal = laid_out(
-        Cancel("x"), Schedule(Late(), after=5, subject="s"), traceparent="00-1-2-00", hops="3"
+        Cancel("x"), Schedule(Late(), after=5, subject="s"), traceparent=TRACE, hops="3"
     )
 
     assert asked[0] == CancelAppend("shop#x")
@@ -112,7 +117,7 @@ def test_a_timer_without_a_tag_is_named_by_birth_acceptance_and_place() -> None:
         "shop#@b:7-0:1",
         Limits().max_timers,
         {
-            "type": "order.late", "data": '{"order":"o-1"}', "subject": "s", "traceparent": "00-1-2-00",
+            "type": "order.late", "data": '{"order":"o-1"}', "subject": "s", **trace,
             "causationid": "s-1", "set": "b:7-0:1", "to": "shop", "kind": "once",
         },
         after_ms=5000,
@@ -131,7 +136,7 @@ def test_a_tag_names_the_timer_among_those_of_its_agent() -> None:
 def test_cron_has_no_trace_and_no_due_time_yet() -> None:
     cron = Cron("30 7 * * 1-5", Late(), tz="Europe/Berlin", missed="one")
 
-    [asked], journal = laid_out(cron, traceparent="00-1-2-00")
+    [asked], journal = laid_out(cron, traceparent=TRACE)
 
     assert (asked.timer, asked.due_ms, asked.after_ms) == ("shop#order.late", None, None)
     assert asked.fields == {

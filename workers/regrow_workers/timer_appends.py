@@ -10,6 +10,7 @@ from regrow_signals.timers import CancelAppend, TimerAppend, timer_id
 from regrow_workers.delivery import Delivery
 from regrow_workers.emit_fields import OVERHEAD, signal_fields
 from regrow_workers.timers import Cancel, Cron, Schedule, TimerDirective
+from regrow_workers.trace_context import TRACE_FIELDS
 
 if TYPE_CHECKING:
     from regrow_workers.directive_appends import Appends
@@ -35,7 +36,7 @@ def lay_timer(
         line["tag"] = record["tag"] = timer.tag
     after_ms = due_ms = None
     if isinstance(timer, Cron):
-        record.pop("traceparent", None)  # or one trace would never end
+        record = {name: value for name, value in record.items() if name not in TRACE_FIELDS}  # it would never end
         record |= {"kind": "cron", "expression": timer.expression, "tz": timer.tz, "missed": timer.missed}
         line |= {"cron": timer.expression, "tz": timer.tz}
     elif isinstance(timer, Schedule):

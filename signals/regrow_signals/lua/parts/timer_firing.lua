@@ -35,7 +35,8 @@ end
 
 local function signal_of(timer, tick)
   local fields = {'id', timer.set .. ':' .. tick.due, 'type', timer.type, 'source', timer.agent, 'data', timer.data, 'time', tick.time}
-  for _, name in ipairs({'subject', 'dataschema', 'traceparent', 'causationid'}) do
+  for _, name in ipairs({'subject', 'datacontenttype', 'data_base64', 'dataschema', 'traceparent', 'tracestate', 'causationid',
+    'extensions'}) do
     if timer[name] then fields[#fields + 1], fields[#fields + 2] = name, timer[name] end
   end
   return fields
