@@ -36,7 +36,8 @@ def lay_timer(
         line["tag"] = record["tag"] = timer.tag
     after_ms = due_ms = None
     if isinstance(timer, Cron):
-        record = {name: value for name, value in record.items() if name not in TRACE_FIELDS}  # it would never end
+        # Or one trace would never end.
+        record = {name: value for name, value in record.items() if name not in TRACE_FIELDS}
         record |= {"kind": "cron", "expression": timer.expression, "tz": timer.tz, "missed": timer.missed}
         line |= {"cron": timer.expression, "tz": timer.tz}
     elif isinstance(timer, Schedule):
