@@ -70,16 +70,46 @@ def test_header_out_of_order_is_refused(text: str) -> None:
         read_header("x", text)
 
 
+WORDS = {
+    "and", "elseif", "error", "function", "if", "in", "ipairs", "not", "or", "pairs", "pcall", "return", "tonumber",
+    "tostring", "type", "unpack", "until", "while",
+}  # fmt: skip
+"""What stands before a parenthesis and is no function of ours."""
+
+
+def calls(line: str) -> set[str]:
+    return set(re.findall(r"(?<![\w.:])([a-z_]\w*)\(", line)) - WORDS
+
+
+def bodies(source: str) -> list[tuple[str, list[str]]]:
+    """The functions at the top of a script and what stands between them, which has no name, in order."""
+    found: list[tuple[str, list[str]]] = [("", [])]
+    for line in source.splitlines():
+        if start := re.match(r"local function (\w+)", line):
+            found.append((start[1], []))
+        found[-1][1].append(line)
+        if line == "end" and found[-1][0]:
+            found.append(("", []))
+    return found
+
+
 @pytest.mark.parametrize("name", names())
 def test_every_function_that_is_called_is_defined_above(name: str) -> None:
     """A part that needs another one, which a script does not include, would fail in use only."""
-    source = re.sub(r"--.*|'[^']*'|\"[^\"]*\"", "", load(name).source)
-    defined: set[str] = {"function", "tonumber", "tostring", "type", "ipairs", "pairs", "unpack", "pcall", "and", "or",
-                         "not", "if", "elseif", "while", "return", "in", "error", "until"}  # fmt: skip
-    for line in source.splitlines():
-        defined |= set(re.findall(r"function ([a-z_]\w*)\(", line))
-        defined |= {
-            word for listed in re.findall(r"local ([\w, ]+)", line) for word in re.findall(r"\w+", listed)
-        }
-        called = set(re.findall(r"(?<![\w.:])([a-z_]\w*)\(", line))
-        assert called <= defined, line
+    parts = bodies(re.sub(r"--.*|'[^']*'|\"[^\"]*\"", "", load(name).source))
+    lines_of = {part: lines for part, lines in parts if part}
+    reached = {"", *(call for part, lines in parts if not part for line in lines for call in calls(line))}
+    while (
+        new := {call for part in reached for line in lines_of.get(part, []) for call in calls(line)} - reached
+    ):
+        reached |= new
+    defined: set[str] = set()
+    for part, lines in parts:
+        for line in lines:
+            defined |= set(re.findall(r"function (\w+)\(", line))
+            for listed in re.findall(r"local ([\w, ]+)", line) + re.findall(
+                r"function[ \w]*\(([\w, ]*)\)", line
+            ):
+                defined |= set(re.findall(r"\w+", listed))
+            if part in reached:
+                assert calls(line) <= defined, line
