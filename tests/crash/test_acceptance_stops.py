@@ -120,5 +120,7 @@ def test_honcho_runs_the_procfile_as_it_is_and_leaves_nothing(
     assert not raw.exists(KEYS.leader)
     assert raw.zcard(KEYS.nodes) == 0
     assert [raw.hget(KEYS.agent(agent), "clean") for agent in ("support", "billing")] == ["1", "1"]
+    ends = [fields for _, fields in raw.xrange(KEYS.events) if fields["event"] == "exited"]
+    assert {end["reason"] for end in ends} == {"drained"}
     assert "Traceback" not in honcho.log.read_text()
     raw.close()

@@ -57,12 +57,20 @@ def words(name: str, application: str) -> tuple[str, ...]:
 
 def holds_sigterm(pid: int) -> bool:
     """Is it our program (not what launches it), and holds SIGTERM back, or has a handler for it?"""
-    if b"program_start" not in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[2]:
+    if b" import main; " not in arguments(pid) or b"unshare " in arguments(pid):
         return False
     lines = dict(
         line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line
     )
     return any(int(lines[name], 16) >> (signal.SIGTERM - 1) & 1 for name in ("SigBlk", "SigCgt"))
+
+
+def arguments(pid: int) -> bytes:
+    """Its command line, words apart by spaces; empty once it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+    except OSError:
+        return b""
 
 
 def exited(service: Service) -> int:
@@ -146,6 +154,30 @@ def test_a_spawner_killed_under_a_node_as_process_1_is_replaced(
     assert decisions.wait_end("a")["reason"] == "spawner_lost"
     decisions.wait_running("a", decisions.start("a", where))
     wait_until(lambda: len(children(node.pid)) == 1, "no dead one is left")
+
+
+def test_a_launcher_as_process_1_reaps_what_a_killed_node_leaves_and_ends_with_0(
+    system: WholeSystem, first_process: tuple[str, ...]
+) -> None:
+    outer = system.start("up", *first_process, *words("up", system.tree), REGROW_METRICS_PORT="0")
+
+    def life(number: str) -> bool:
+        """Processes have other numbers in there, so it is Redis that tells."""
+        records = [system.agent(agent) for agent in ("a", "b")]
+        return all(each.get("incarnation") == number and each.get("owner") for each in records)
+
+    wait_until(lambda: life("1"), "both agents run", LONG)
+    (up,) = children(outer.pid)
+    (node,) = [pid for pid in children(up) if b" worker " in arguments(pid)]
+
+    os.kill(node, signal.SIGKILL)
+    wait_until(lambda: not alive(node), "the node is dead", LONG)
+    wait_until(lambda: life("2"), "both agents run again", LONG)
+    wait_until(lambda: "Z" not in map(state, children(up)), "no dead one is left", LONG)
+    os.kill(up, signal.SIGTERM)
+
+    assert exited(outer) == 0
+    wait_until(lambda: not system.processes(), "nothing is left", LONG)
 
 
 def test_a_node_ends_with_the_shell_that_wraps_it(system: WholeSystem) -> None:
