@@ -188,7 +188,7 @@ class Client(client.Client):
         )
 
     def unsubscribe(self, agent: str, pattern: str) -> bool:
-        """End a subscription; whether there was one. A child spec's own comes back with the next deploy that has it."""
+        """End a subscription; whether there was one. A child spec's own comes back when the spec says something new."""
         return self.connection.call(unsubscribe(self.keys, agent, pattern))
 
     def subscriptions(

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from regrow_signals.answers import answer
 from regrow_signals.calls import Arg, Call
-from regrow_signals.decisions import Register, registration
+from regrow_signals.decisions import Register, registration, spec_subscriptions
 from regrow_signals.errors import RegrowError
 from regrow_signals.ids import check_id, new_id
 from regrow_signals.keys import Keys
@@ -21,6 +21,8 @@ from regrow_signals.mailbox import Outgoing, Receipt, entry_words, receipt_of
 from regrow_signals.scripts import declare
 
 __all__ = ["CREATE_OP", "Creation", "create_and_send", "record_json"]
+
+_LIMITS: Final = Limits()
 
 CREATE_OP: Final = "create"
 """The ``op`` of the request that the script leaves for the watchdog."""
@@ -60,7 +62,7 @@ def create_and_send(keys: Keys, limits: Limits, creation: Creation, outgoing: Ou
     )  # fmt: skip
     args: tuple[Arg, ...] = (
         limits.max_mailbox, limits.max_dead, limits.dedupe_window_ms, limits.dedupe_ids, MAX_EXITS, agent, path,
-        creation.spec, new_id(), record_json(new), signal.id,
+        creation.spec, new_id(), record_json(new, limits), signal.id,
         signal.content_digest() if outgoing.remember else "", *entry_words(signal),
     )  # fmt: skip
 
@@ -75,7 +77,7 @@ def create_and_send(keys: Keys, limits: Limits, creation: Creation, outgoing: Ou
     return Call(CREATE, names, args, parse, repeatable=outgoing.remember, hint=agent)
 
 
-def record_json(new: Register) -> str:
+def record_json(new: Register, limits: Limits = _LIMITS) -> str:
     """As the scripts read it: strings and lists only, so that cjson changes nothing."""
     fresh, fields = registration(new)
     flat = {
@@ -83,4 +85,4 @@ def record_json(new: Register) -> str:
         for name, part in (("fresh", fresh), ("fields", fields), ("first", new.first_entry()))
     }
     named = {"birth": new.birth, "type": new.type, "max_mailbox": fields["max_mailbox"]}
-    return json.dumps({**flat, **named}, ensure_ascii=True)
+    return json.dumps({**flat, **named, **spec_subscriptions(new, limits)}, ensure_ascii=True)

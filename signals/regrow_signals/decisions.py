@@ -35,6 +35,7 @@ __all__ = [
     "SupervisorWrite",
     "commit_decision",
     "registration",
+    "spec_subscriptions",
 ]
 
 DECISION: Final = declare(
@@ -96,6 +97,9 @@ class Register:
     tag: str = ""
     told: bool = False
     """Its type asks for the notice ``agent.created``."""
+
+    subscribe: tuple[tuple[str, int, str], ...] = ()
+    """What its spec has it subscribe to: pattern, priority, policy; all that an earlier spec said besides ends."""
 
     birth: str = field(default_factory=new_id)
 
@@ -161,6 +165,8 @@ class AgentUpdate:
     agent: str
     fields: Mapping[str, str]
     incarnation: int | None = None
+    unsubscribe: bool = False
+    """It is off its supervisor's record: what the spec had it subscribe to ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +237,7 @@ def _plan(keys: Keys, limits: Limits, decision: DecisionCommit) -> dict[str, Any
     return {
         "exits_entry": decision.exits_entry,
         "supervisors": [_supervisor(keys, write) for write in decision.supervisors],
-        "register": [_register(keys, new) for new in decision.register],
+        "register": [_register(keys, limits, new) for new in decision.register],
         "updates": [_update(keys, update) for update in decision.agent_updates],
         "lost": [_lost(keys, report) for report in decision.lost],
         "orders": [
@@ -303,11 +309,20 @@ def registration(new: Register) -> tuple[dict[str, str], dict[str, str]]:
     return fresh, {**fields, **new.bounds.to_fields()}
 
 
-def _register(keys: Keys, new: Register) -> dict[str, Any]:
+def spec_subscriptions(new: Register, limits: Limits) -> dict[str, list[str]]:
+    """Pattern, priority and policy in turn, and what bounds them."""
+    bounds = limits.max_subscribers, limits.max_patterns, limits.max_events
+    return {
+        "subscribe": [str(word) for one in new.subscribe for word in one],
+        "bounds": [str(bound) for bound in bounds],
+    }
+
+
+def _register(keys: Keys, limits: Limits, new: Register) -> dict[str, Any]:
     fresh, fields = registration(new)
     return {
         "key": keys.agent(new.agent), "agent": new.agent, "fresh": _flat(fresh), "fields": _flat(fields),
-        "mailbox": keys.mailbox(new.agent), "first": _flat(new.first_entry()),
+        "mailbox": keys.mailbox(new.agent), "first": _flat(new.first_entry()), **spec_subscriptions(new, limits),
     }  # fmt: skip
 
 
@@ -337,6 +352,8 @@ def _update(keys: Keys, update: AgentUpdate) -> dict[str, Any]:
     plan: dict[str, Any] = {"key": keys.agent(update.agent), "fields": _flat(update.fields)}
     if update.incarnation is not None:
         plan["incarnation"] = str(update.incarnation)
+    if update.unsubscribe:
+        plan["unsubscribe"] = update.agent
     return plan
 
 

@@ -27,7 +27,7 @@ from regrow_supervisor.pooling import fences, pooled_start
 from regrow_supervisor.requests import agents_of, answer_json
 from regrow_supervisor.states import ChildState, SupervisorState
 from regrow_supervisor.turn import Turn
-from regrow_workers.stored_child import InitialState, bounds_of, register_agent
+from regrow_workers.stored_child import InitialState, bounds_of, register_agent, subscriptions_of
 
 __all__ = ["Extras", "next_versions", "plan_commit", "registrations"]
 
@@ -144,9 +144,18 @@ def registrations(
     found: list[Register] = []
     for agent, (path, spec) in wanted.items():
         known = view.agents.get(agent)
-        if agent not in view.corrupt and (known is None or known.path != path):
+        is_new = known is None or known.path != path
+        if agent not in view.corrupt and (is_new or _subscribes_anew(view, agent, path, spec)):
             found.append(register_agent(agent, path, spec, initial))
     return found
+
+
+def _subscribes_anew(view: LeaderView, agent: str, path: str, spec: Mapping[str, Any]) -> bool:
+    """Its spec has it subscribe to something else than the one on record, whose word ended with it if it is gone."""
+    state = view.states.get(path)
+    before = state.children.get(agent) if state is not None else None
+    said = [] if before is None else subscriptions_of(before.spec["start"])
+    return said != subscriptions_of(spec["start"])
 
 
 def _supervisor_writes(
@@ -267,7 +276,8 @@ def _status(child: ChildState) -> str:
 
 def _forgotten(child: ChildState) -> AgentUpdate:
     """Off its supervisor's record; the agent itself stays registered until it is deleted."""
-    return AgentUpdate(agent=child.id, fields={"status": "stopped"}, incarnation=None)
+    subscribes = bool(subscriptions_of(child.spec["start"]))
+    return AgentUpdate(agent=child.id, fields={"status": "stopped"}, incarnation=None, unsubscribe=subscribes)
 
 
 def _restarted(view: LeaderView, turn: Turn) -> list[tuple[str, str]]:

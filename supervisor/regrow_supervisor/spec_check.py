@@ -14,6 +14,7 @@ from typing import Any, Final, cast, get_args
 from regrow_signals.errors import BadInput
 from regrow_signals.ids import check_id
 from regrow_signals.schedules import read_declared
+from regrow_signals.subscriptions import check_subscription
 from regrow_supervisor.definition import SpecError, full_children, full_flags
 from regrow_workers.child_spec import Isolation, OnExceeded, Resume
 from regrow_workers.family_directives import OnParentDeath
@@ -120,8 +121,24 @@ def _check_start(start: object, where: str) -> None:
             _count(given[name], least, f"{where}: start.{name}")
     if "guard" in given:
         _word(given["guard"], get_args(GuardMode), f"{where}: start.guard")
+    _check_subscribe(given.get("subscribe", []), where)
     _word(given.get("isolation", "process"), get_args(Isolation), f"{where}: start.isolation")
     _word(given.get("resume", "state"), get_args(Resume), f"{where}: start.resume")
+
+
+def _check_subscribe(listed: object, where: str) -> None:
+    if not isinstance(listed, list):
+        raise SpecError(f"{where}: start.subscribe is {listed!r:.80}, not a list")
+    for one in cast("list[object]", listed):
+        if not isinstance(one, list) or len(cast("list[object]", one)) != 3:
+            raise SpecError(f"{where}: start.subscribe: {one!r:.80} is not pattern, priority, policy")
+        pattern, priority, policy = cast("list[object]", one)
+        try:
+            spelling = check_subscription(cast("str", pattern), cast("int", priority), cast("str", policy))
+        except BadInput as error:
+            raise SpecError(f"{where}: start.subscribe: {error}") from None
+        if spelling != pattern:
+            raise SpecError(f"{where}: start.subscribe: write {pattern} as {spelling}")
 
 
 def _check_limit(limit: object, where: str) -> None:

@@ -140,7 +140,7 @@ tree = Supervisor(
             max_growth="200MiB",
             guard="warn",
         ),
-        Front.child("slow", max_mailbox=1, shutdown=5),
+        Front.child("slow", subscribe=["spec.*"], max_mailbox=1, shutdown=5),
         Front.child("pooled", isolation="pool"),
         Supervisor("guests", strategy="dynamic", agents=[Front, Helper]),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar, Unpack, cast, get_args, get_origin
 
@@ -28,6 +28,7 @@ from regrow_workers.definition import Definition, OnError, define
 from regrow_workers.delivery import Delivery
 from regrow_workers.directives import Directive
 from regrow_workers.state import State, encode_state, parse_state
+from regrow_workers.subscription_directives import Subscribe
 from regrow_workers.validation import first_problem
 
 __all__ = ["Agent"]
@@ -151,6 +152,7 @@ class Agent(Generic[S]):
         init: Mapping[str, Any] | S | None = None,
         backoff: Backoff | Duration | None = None,
         labels: Mapping[str, str] | None = None,
+        subscribe: Sequence[str | Subscribe] = (),
         max_restarts: int | None = None,
         max_seconds: Duration | None = None,
         on_exceeded: OnExceeded | None = None,
@@ -175,6 +177,7 @@ class Agent(Generic[S]):
             else (init if init is not None else {}),
             backoff=backoff,
             labels=labels if labels is not None else {},
+            subscribe=subscribe,
             max_restarts=max_restarts,
             max_seconds=max_seconds,
             on_exceeded=on_exceeded,

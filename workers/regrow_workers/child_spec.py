@@ -7,7 +7,7 @@ child, the field and what would fit. OTP's rules where OTP has the field.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtime_checkable
@@ -17,6 +17,7 @@ from regrow_signals.errors import BadDefinition, BadInput
 from regrow_signals.ids import check_id
 from regrow_workers.agent_limits import LIMITS, Size, checked_limits
 from regrow_workers.purity import GuardMode
+from regrow_workers.subscription_directives import Subscribe
 
 if TYPE_CHECKING:
     from regrow_workers.agent import Agent
@@ -77,6 +78,8 @@ class ChildSpec:
     supervisor's default); None: the setting's. ``guard`` to ``max_growth`` are the limits of ``LimitWords``: one that
     the child does not say is its type's, one that neither says stays None and is the setting's. None in
     ``max_restarts``, ``max_seconds`` and ``on_exceeded`` means: the supervisor's own.
+    ``subscribe`` lists what the agent gets of the published signals, patterns or ``Subscribe(...)``, while it is on
+    its supervisor's record.
     ``idle_delete``, for children of dynamic supervisors: one that had nothing to do for so long is stopped and deleted.
     Durations are held in seconds, sizes in bytes.
 
@@ -104,6 +107,7 @@ class ChildSpec:
     max_growth: Size | None = None
     backoff: Backoff | Duration | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    subscribe: Sequence[str | Subscribe] = ()
     max_restarts: int | None = None
     max_seconds: Duration | None = None
     on_exceeded: OnExceeded | None = None
@@ -131,6 +135,7 @@ class ChildSpec:
                 raise self._bad("idle_delete", "a supervisor is never idle")
         self._set("backoff", self._checked_backoff())
         self._set("labels", MappingProxyType(self._checked_labels()))
+        self._set("subscribe", self._checked_subscribe())
         self._set("init", MappingProxyType(self._checked_init()))
 
     @property
@@ -146,6 +151,11 @@ class ChildSpec:
     def deadline_ms(self) -> int | None:
         """As orders carry it; None: the setting's."""
         return None if self.deadline is None else to_ms(self.deadline)
+
+    @property
+    def subscribed(self) -> Sequence[Subscribe]:
+        """``subscribe`` with each pattern as what it stands for."""
+        return cast("Sequence[Subscribe]", self.subscribe)
 
     def with_(self, **changes: Any) -> ChildSpec:
         """The same spec with some fields replaced, checked again."""
@@ -221,6 +231,25 @@ class ChildSpec:
             if not (isinstance(key, str) and isinstance(value, str) and key):
                 raise self._bad("labels", f"{key!r}: {value!r} must be text to text")
         return dict(cast("Mapping[str, str]", labels))
+
+    def _checked_subscribe(self) -> tuple[Subscribe, ...]:
+        given = cast("object", self.subscribe)
+        if isinstance(given, (str, Subscribe)) or not isinstance(given, Sequence):
+            raise self._bad("subscribe", f'{given!r:.80} is not a list of patterns such as ["ticket.*"]')
+        if given and self.agent is None:
+            raise self._bad("subscribe", "a supervisor takes no signals")
+        found: dict[str, Subscribe] = {}
+        for one in cast("Sequence[object]", given):
+            if not isinstance(one, (str, Subscribe)):
+                raise self._bad("subscribe", f"{one!r:.80} is neither a pattern nor Subscribe(...)")
+            try:
+                wanted = Subscribe(one) if isinstance(one, str) else one
+            except BadInput as error:
+                raise self._bad("subscribe", str(error)) from None
+            if wanted.pattern in found:
+                raise self._bad("subscribe", f"{wanted.pattern} stands twice")
+            found[wanted.pattern] = wanted
+        return tuple(found.values())
 
     def _checked_init(self) -> dict[str, Any]:
         init = cast("object", self.init)

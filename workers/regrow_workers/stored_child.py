@@ -15,7 +15,7 @@ from regrow_signals.durations import to_ms
 from regrow_workers.child_spec import Backoff, ChildSpec
 from regrow_workers.lifecycle import AgentCreated, wanted
 
-__all__ = ["InitialState", "bounds_of", "register_agent", "stored_agent"]
+__all__ = ["InitialState", "bounds_of", "register_agent", "stored_agent", "subscriptions_of"]
 
 
 class InitialState(Protocol):
@@ -71,12 +71,18 @@ def register_agent(agent: str, path: str, spec: Mapping[str, Any], initial: Init
         parent=str(spec.get("parent", "")),
         tag=str(spec.get("tag", "")),
         told=AgentCreated.signal_type in start.get("wants", ()),
+        subscribe=tuple(subscriptions_of(start)),
     )
 
 
 def bounds_of(start: Mapping[str, Any]) -> AgentBounds:
     """What the spec leaves out is left to the setting of whoever sends to the agent or runs it."""
     return AgentBounds(**{name: start.get(name) for name in AgentBounds._fields})
+
+
+def subscriptions_of(start: Mapping[str, Any]) -> list[tuple[str, int, str]]:
+    """What a spec has its agent subscribe to: pattern, priority, policy."""
+    return [(str(one[0]), int(one[1]), str(one[2])) for one in start.get("subscribe", ())]
 
 
 def _start(child: ChildSpec) -> dict[str, Any]:
@@ -100,6 +106,7 @@ def _start(child: ChildSpec) -> dict[str, Any]:
         "max_growth": child.max_growth,
         "labels": dict(child.labels),
         "wants": wants or None,
+        "subscribe": [[one.pattern, one.priority, one.policy] for one in child.subscribed] or None,
     }
     return {name: value for name, value in start.items() if value is not None}
 

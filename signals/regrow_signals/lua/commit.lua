@@ -58,12 +58,12 @@
 -- INCLUDE reply_directive
 -- INCLUDE timer_keys
 -- INCLUDE timers
+-- INCLUDE routing
+-- INCLUDE subscriptions
 -- INCLUDE register
 -- INCLUDE family
 -- INCLUDE children
 -- INCLUDE monitors
--- INCLUDE routing
--- INCLUDE subscriptions
 -- INCLUDE subscribers
 -- INCLUDE overflow
 -- INCLUDE publications

@@ -29,10 +29,12 @@
 -- REPLY refused noproc <path> | supervisor_down <path> <status> | not_dynamic <path> <strategy> | watchdog_busy <n> <bound>
 -- REPLY refused mailbox_full <length> <bound> | mailbox_exhausted | dead_full <length> <bound> | id_conflict <id>
 -- INCLUDE corrupt
+-- INCLUDE count
 -- INCLUDE entry_ids
 -- INCLUDE accept
 -- INCLUDE boxes
 -- INCLUDE mailboxes
+-- INCLUDE subscriptions
 -- INCLUDE register
 local counters = KEYS[1]
 local agents, exits, supervisor = KEYS[2], KEYS[3], KEYS[4]

@@ -148,6 +148,11 @@ for _, write in ipairs(plan.supervisors) do
     redis.call('SADD', supervisors, write.path)
   end
 end
+for _, update in ipairs(plan.updates) do
+  if update.unsubscribe and redis.call('EXISTS', update.key) == 1 then
+    set_spec_subscriptions(prefix_of(update.key, update.unsubscribe), update.unsubscribe, {}, {}, now)
+  end
+end
 for _, new in ipairs(plan.register) do
   register(new.key, agents, new.agent, new, new.mailbox, now)
 end

@@ -2,7 +2,7 @@
 -- subscriptions hash          <pattern>: how many subscribe to it; `.order`: the last number given
 -- wildcards set               those of them that are looked through at each publish
 -- subscribers:<pattern> hash  <agent>: <priority> <order> <policy> <birth>
--- agent:<agent> hash          `subscribed:<pattern>`: spec or call; `subscriptions`: how many
+-- agent:<agent> hash          `subscribed:<pattern>`: spec or call; `subscriptions`: how many; `subscribe`: the spec's patterns
 local function prefix_of(key, agent)
   return string.sub(key, 1, #key - #agent - #'agent:')
 end
@@ -32,13 +32,6 @@ end
 
 local function full_text(full)
   return full[1] .. ' has ' .. full[2] .. ' subscriptions, ' .. full[3] .. ' is the bound'
-end
-
--- Nobody waits for the answer: an event and a counter tell it. `work`: counters, events, max_events, now. Needs count.
-local function refuse_subscription(work, agent, pattern, full)
-  count(work.counters, 'subscriptions_refused_total', 1)
-  event(work.events, work.max_events, work.now, 'subscription_refused', 'agent', agent,
-    'reason', full_text(full), 'detail', pattern)
 end
 
 local function count_subscriptions(key, by)
@@ -89,5 +82,36 @@ local function unsubscribe_all(prefix, agent)
   for _, field in ipairs(redis.call('HKEYS', key)) do
     local pattern = string.match(field, '^subscribed:(.+)$')
     if pattern and not subscription_fault(prefix, agent, pattern) then unsubscribe(prefix, agent, pattern) end
+  end
+end
+
+-- What the child's spec says by now: `wanted` is pattern, priority, policy in turn; what it said before and says no longer
+-- ends. Nobody waits for an answer: what is beyond the bounds (max_subscribers, max_patterns, max_events) is an event.
+-- Needs count.
+local function set_spec_subscriptions(prefix, agent, wanted, bounds, now)
+  local key = prefix .. 'agent:' .. agent
+  local before = redis.call('HGET', key, 'subscribe')
+  if not before and #wanted == 0 then return end
+  local patterns, keeps = {}, {}
+  for i = 1, #wanted, 3 do
+    patterns[#patterns + 1], keeps[wanted[i]] = wanted[i], true
+  end
+  for pattern in string.gmatch(before or '', '%S+') do
+    if not keeps[pattern] and redis.call('HGET', key, 'subscribed:' .. pattern) == 'spec'
+      and not subscription_fault(prefix, agent, pattern) then
+      unsubscribe(prefix, agent, pattern)
+    end
+  end
+  if #patterns > 0 then redis.call('HSET', key, 'subscribe', table.concat(patterns, ' ')) else redis.call('HDEL', key, 'subscribe') end
+  for i = 1, #wanted, 3 do
+    local wrong = subscription_fault(prefix, agent, wanted[i])
+    local full = not wrong and subscription_bound(prefix, agent, wanted[i], bounds)
+    if wrong or full then
+      count(prefix .. 'counters', 'subscriptions_refused_total', 1)
+      event(prefix .. 'events', bounds.max_events, now, 'subscription_refused', 'agent', agent,
+        'reason', wrong and wrong[2] .. ' ' .. wrong[3] or full_text(full), 'detail', wanted[i])
+    else
+      subscribe(prefix, agent, wanted[i], wanted[i + 1], wanted[i + 2], 'spec')
+    end
   end
 end
