@@ -121,6 +121,10 @@ class Settings(BaseSettings):
         _NODE.max_memory,
         description="Most private memory of an agent's worker; a type or a child spec may say another.",
     )
+    max_processes: Annotated[int, Field(ge=0)] = Field(
+        _NODE.max_processes,
+        description="Most processes that an agent's worker may start; a type or a child spec may say another.",
+    )
     max_workers: Count = Field(_NODE.max_workers, description="Most worker processes of a node.")
     spares: int = Field(
         _NODE.spares,
@@ -259,6 +263,7 @@ class Settings(BaseSettings):
             check_every=self.check_every,
             guard=self.guard,
             max_memory=self.max_memory,
+            max_processes=self.max_processes,
             max_workers=self.max_workers,
             spares=self.spares,
             pool_slots=self.pool_slots or _NODE.pool_slots,

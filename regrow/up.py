@@ -18,7 +18,7 @@ from regrow.embedded_redis import EmbeddedRedis, running
 from regrow.settings import Settings, variable_of
 from regrow_signals.errors import ApplicationError, StoreError
 from regrow_signals.server_url import mask_url
-from regrow_workers.first_process import reap_orphans
+from regrow_workers.first_process import is_first_process, reap_orphans
 from regrow_workers.os_signals import install
 
 __all__ = ["SERVICES", "Stack", "run_up"]
@@ -161,7 +161,8 @@ class Stack:
                 self._look_at_server()
                 for child in self._children:
                     self._look_at(child)
-                reap_orphans(self.processes().values())
+                if is_first_process():
+                    reap_orphans(self.processes().values())
         except Exception as error:  # noqa: BLE001  # whatever it is, the children must not be left behind
             self._output("up", f"ending: {type(error).__name__}: {error}")
             self.exit_code = 1

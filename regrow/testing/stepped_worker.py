@@ -14,6 +14,7 @@ from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_workers.agent import Agent
 from regrow_workers.fail_points import FailPoints
+from regrow_workers.own_descriptors import OwnDescriptors
 from regrow_workers.reasons import ASKED, Killed, WorkerExit
 from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase, Reading, Slot
@@ -91,6 +92,7 @@ class SteppedWorker(Worker):
         self._slot = self.slot = Slot(mmap.mmap(-1, mmap.PAGESIZE), 0)
         self.slot.note(Phase.BOOT)
         self._stop = self.asked = _Flag()
+        self._own = OwnDescriptors(-1, connection)
         self._fail = _Steps(reach)
         self._before = self._begin_and_fail
         self._entries: Entries | None = None

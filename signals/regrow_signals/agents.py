@@ -103,6 +103,8 @@ class Loaded:
     """What an impure handler meets; empty: as its type says, or the process."""
     parent: str = ""
     """The agent that spawned it; empty: none."""
+    last_end: str = ""
+    """Reason with which the life before ended."""
 
 
 def claim(keys: Keys, limits: Limits, owner: Owner, *, pid: int) -> Call[Loaded]:
@@ -185,7 +187,7 @@ def loaded_parser(agent: str, limits: Limits) -> Callable[[Any], Loaded]:
     def parse(reply: Any) -> Loaded:
         found = answer(reply, agent)[1:]
         kind, birth, state, schema, version, cursor, careful, trying, init = found[:9]
-        most_attempts, most_kills, blocked, supervisor, max_state, guard, parent = found[9:]
+        most_attempts, most_kills, blocked, supervisor, max_state, guard, parent, last_end = found[9:]
         entry, attempts, kills = trying.split(" ") if trying else ("", "0", "0")
         max_attempts = int(most_attempts or limits.max_attempts)
         max_kills = int(most_kills or limits.max_kills)
@@ -210,6 +212,7 @@ def loaded_parser(agent: str, limits: Limits) -> Callable[[Any], Loaded]:
             max_state=int(max_state) if max_state else None,
             guard=guard,
             parent=parent,
+            last_end=last_end,
         )
 
     return parse

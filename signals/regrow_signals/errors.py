@@ -27,6 +27,7 @@ RegrowError
   Reject                          raised by a handler: "this signal is wrong"
   Unhandled                       no handler for the type
   ImpureHandler                   a handler changed its input, or returned what is no Step
+  DescriptorsLost                 a handler closed a worker's own descriptors, or used all others up
   StoreError                      Redis itself
     StoreUnavailable              cannot be asked: down, loading, refusing writes, timed out
     FateUnknown                   the command may or may not have run (carries the receipt where there is one)
@@ -83,6 +84,7 @@ __all__ = [
     "Reject",
     "Unhandled",
     "ImpureHandler",
+    "DescriptorsLost",
     "StoreError",
     "StoreUnavailable",
     "FateUnknown",
@@ -275,6 +277,10 @@ class Unhandled(RegrowError):
 
 class ImpureHandler(RegrowError):
     """A handler changed its input, or returned something that is no ``Step``."""
+
+
+class DescriptorsLost(RegrowError):
+    """A worker's own descriptors were closed, or none is left to connect with: handlers did it, so the process ends."""
 
 
 class StoreError(RegrowError):

@@ -27,7 +27,7 @@ __all__ = [
 MAX_EVENTS: Final = Limits().max_events
 
 KINDS: Final = frozenset({
-    "normal", "shutdown", "exception", "exit", "signal", "deadline", "frozen", "memory", "start_timeout",
+    "normal", "shutdown", "exception", "exit", "signal", "deadline", "frozen", "memory", "processes", "start_timeout",
     "start_failed", "killed", "node_lost", "spawner_lost", "drained", "operator", "superseded", "lost",
     "no_room", "unreadable_state",
 })  # fmt: skip

@@ -26,7 +26,7 @@ _DEEPEST: Final = 50
 _LARGEST: Final = 2**53
 _COUNTS: Final = (
     ("max_mailbox", 1), ("max_attempts", 1), ("max_kills", 1), ("deadline_ms", 1), ("max_memory", 1),
-    ("max_state", 1), ("max_signals", 1), ("max_growth", 1), ("shutdown_ms", -1),
+    ("max_state", 1), ("max_processes", 0), ("max_signals", 1), ("max_growth", 1), ("shutdown_ms", -1),
 )  # fmt: skip
 """Fields of ``start`` that nodes and workers read as whole numbers, each with the least one."""
 

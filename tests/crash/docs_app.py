@@ -135,6 +135,7 @@ tree = Supervisor(
             max_attempts=2,
             max_kills=10,
             max_memory="256MiB",
+            max_processes=3,
             max_state="1MiB",
             max_signals=100_000,
             max_growth="200MiB",

@@ -6,6 +6,7 @@ import ctypes
 import os
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from regrow_signals.signal import Payload
@@ -66,6 +67,11 @@ class Recorder(Agent[Seen], name="recorder"):
                 ctypes.PyDLL(None).sleep(60)
             case "stop":
                 return Stop("normal")
+            case gate if gate.startswith("/"):
+                # A link, not a file: opening one for writing is what a transition is kept from.
+                Path(f"{gate}.inside").symlink_to("nowhere")
+                while not Path(gate).exists():
+                    pass
             case _:
                 return None
         return None

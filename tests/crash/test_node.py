@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from pathlib import Path
 
 import pytest
 
@@ -346,6 +348,33 @@ def test_a_node_paused_with_its_workers_ends_nobody_for_it(
     decisions.wait_numbers("a", [1])
     assert alive(pid)
     assert decisions.ends("a") == []
+
+
+def test_a_pause_in_the_middle_of_a_transition_uses_up_nothing_of_its_deadline(
+    decisions: Decisions, start_node: StartNode, tmp_path: Path
+) -> None:
+    parent = start_node(heartbeat=0.3, node_timeout=1.0)
+    decisions.register("a")
+    decisions.wait_running("a", decisions.start("a", decisions.node_id(), deadline_ms="1000"))
+    family = [parent.process.pid, *descendants(parent.process.pid)]
+    gate = tmp_path / "gate"
+    decisions.send("a", Misbehave(how=str(gate)), Number(n=1))
+    wait_until((tmp_path / "gate.inside").is_symlink, "the handler is entered")
+
+    for each in family:
+        os.kill(each, signal.SIGSTOP)
+    thaw_at = time.monotonic() + 2.5
+    wait_until(lambda: time.monotonic() >= thaw_at, "more than twice the deadline goes by")
+    # The node first: it looks at its workers before they can do anything about it.
+    for each in family:
+        os.kill(each, signal.SIGCONT)
+    wait_until(lambda: "node_was_paused" in parent.said(), "the node has looked")
+    gate.touch()
+
+    decisions.wait_numbers("a", [1])
+    assert decisions.ends("a") == []
+    decisions.send("a", Misbehave(how="spin"))
+    assert decisions.wait_end("a")["reason"] == "deadline"
 
 
 def test_a_node_that_is_not_known_any_more_begins_anew(decisions: Decisions, start_node: StartNode) -> None:

@@ -19,6 +19,7 @@ SAID: dict[str, Any] = {
     "guard": "off",
     "deadline": 30.0,
     "max_memory": 64 << 20,
+    "max_processes": 0,
     "max_state": 200,
     "max_mailbox": 3,
     "max_attempts": 4,

@@ -17,7 +17,7 @@ from regrow_workers.effects.executor_life import (
     started_well,
 )
 from regrow_workers.effects.settlement import Held
-from regrow_workers.lives import Pause
+from regrow_workers.lives import Pauses
 from regrow_workers.reasons import ExitReason, Killed
 from regrow_workers.slots import Phase, Reading, SlotTable
 
@@ -39,7 +39,7 @@ def life() -> Iterator[ExecutorLife]:
 
 
 def judged(life: ExecutorLife, reading: Reading, now: float) -> Killed | None:
-    return must_end_executor(life, reading, now, start_timeout=10, node_timeout=3, pause=Pause())
+    return must_end_executor(life, reading, now, start_timeout=10, node_timeout=3, pauses=Pauses())
 
 
 def test_call_may_take_its_time_limit_and_a_moment_for_its_own_alarm(life: ExecutorLife) -> None:

@@ -173,6 +173,27 @@ def test_an_exception_costs_one_restart_and_one_dead_letter() -> None:
     assert (tree.state("a", Counter).total, tree.incarnation("a")) == (1, 2)
 
 
+def test_the_last_error_of_a_crash_is_its_traceback() -> None:
+    tree = Harness(pair())
+    tree.send("a", Add(n=13))
+    tree.run()
+
+    error = tree.record("a")["last_error"]
+    assert error == tree.dead_letters("a")[0]["error"]
+    assert "in add" in error and error.endswith("ValueError: unlucky")
+
+
+def test_a_condemned_signal_says_how_its_process_ended() -> None:
+    tree = Harness(pair())
+    tree.kill("a", at="in_handler", reason="deadline", times=2)
+    tree.send("a", Add(n=1))
+    tree.run()
+
+    assert tree.record("a")["last_error"] == (
+        "the process ended 2 times with this signal in hand, the last time: deadline; max_attempts is 2"
+    )
+
+
 def test_a_recycled_agent_goes_on_in_the_same_life_and_nobody_hears_of_it() -> None:
     tree = Harness(pair(max_signals=2))
     for _ in range(7):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from regrow_workers.memory_limit import MemoryWatch, private_bytes
+from regrow_workers.memory_limit import MemoryWatch, excess, private_bytes
+from regrow_workers.process_tree import descendants
 from regrow_workers.reasons import MEMORY, ExitReason, Knowledge, WorkerExit, explain
 from regrow_workers.slots import Phase, Reading
 
@@ -19,31 +24,45 @@ def reading(phase: Phase, said: str = "") -> Reading:
 
 
 def test_over_the_limit_is_told_with_what_is_held() -> None:
-    watch = MemoryWatch()
-    watch.begin(10.0)
-
-    held = watch.excess(os.getpid(), reading(Phase.APPLYING), 1)
-
-    assert held > 1 << 20
-    assert watch.excess(os.getpid(), reading(Phase.APPLYING), 1 << 40) == 0
+    assert excess([os.getpid()], 1) > 1 << 20
+    assert excess([os.getpid()], 1 << 40) == 0
 
 
-def test_who_is_idle_is_looked_at_once_a_second() -> None:
+def test_memory_that_could_be_shared_counts_as_long_as_nobody_shares_it() -> None:
+    before = private_bytes(os.getpid())
+    with mmap.mmap(-1, 32 << 20) as shared:
+        shared.write(b"x" * (32 << 20))
+
+        assert excess([os.getpid()], before + (16 << 20)) >= before + (32 << 20)
+
+
+def test_what_a_process_started_counts_as_its_own() -> None:
+    alone = excess([os.getpid()], 1)
+    with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=-1, stdout=-1) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        below = descendants(os.getpid(), 5)
+
+        assert child.pid in below
+        assert excess([os.getpid(), *below], 1) > alone
+        child.communicate(b"\n")
+
+
+def test_who_is_idle_is_looked_at_once_a_second_unless_it_has_started_something() -> None:
     watch = MemoryWatch()
     looked: list[bool] = []
     for now in (10.0, 10.2, 10.9, 11.1):
         watch.begin(now)
-        looked.append(watch.excess(os.getpid(), reading(Phase.IDLE), 1) > 0)
+        looked.append(watch.is_due(reading(Phase.IDLE)))
+    watch.begin(11.2)
 
     assert looked == [True, False, False, True]
+    assert watch.is_due(reading(Phase.APPLYING))
+    assert watch.is_due(replace(reading(Phase.IDLE), has_children=True))
 
 
 def test_who_has_no_process_any_more_is_over_nothing() -> None:
-    watch = MemoryWatch()
-    watch.begin(10.0)
-
-    assert watch.excess(None, reading(Phase.APPLYING), 1) == 0
-    assert watch.excess(2**22 + 1, reading(Phase.APPLYING), 1) == 0
+    assert excess([2**22 + 1], 1) == 0
 
 
 def test_private_memory_is_less_than_what_is_mapped() -> None:

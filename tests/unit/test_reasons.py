@@ -26,6 +26,17 @@ def slot(phase: Phase = Phase.IDLE, entry: str = "", said: str = "") -> Reading:
     return Reading(beats=1, phase=phase, since=0.0, entry=entry, said=said)
 
 
+FOREIGN = "the process was ended by a SIGKILL that regrow did not send"
+
+
+def ended_by(name: str) -> ExitReason:
+    return ExitReason(f"signal:{name}", "attempt", True, f"the process was ended by {name}")
+
+
+def left_with(code: int) -> ExitReason:
+    return ExitReason(f"exit:{code}", "attempt", True, f"the process ended itself with exit code {code}")
+
+
 BUSY = slot(Phase.APPLYING, entry="5-0")
 
 
@@ -47,7 +58,7 @@ BUSY = slot(Phase.APPLYING, entry="5-0")
             WorkerExit.FAILED,
             slot(Phase.FAILED, said="ValueError: no"),
             NOTHING,
-            ExitReason("exception:ValueError: no", "none", True, "ValueError: no"),
+            ExitReason("exception:ValueError: no", "none", True),
         ),
         (
             WorkerExit.CRASHED,
@@ -73,7 +84,7 @@ BUSY = slot(Phase.APPLYING, entry="5-0")
             Knowledge(Killed.DEADLINE),
             ExitReason(f"unreadable_state:{SLOW_READ}", "none", False, SLOW_READ),
         ),
-        (WorkerExit.UNREADABLE, slot(Phase.APPLYING, "1-0"), NOTHING, ExitReason("exit:74", "attempt", True)),
+        (WorkerExit.UNREADABLE, slot(Phase.APPLYING, "1-0"), NOTHING, left_with(74)),
         (-9, BUSY, Knowledge(Killed.DEADLINE), ExitReason("deadline", "attempt", True)),
         (-9, BUSY, Knowledge(Killed.MEMORY), ExitReason("memory", "attempt", True)),
         (-9, BUSY, Knowledge(Killed.FROZEN), ExitReason("frozen", "attempt", True)),
@@ -84,11 +95,12 @@ BUSY = slot(Phase.APPLYING, entry="5-0")
         (-9, BUSY, Knowledge(Killed.OPERATOR), ExitReason("operator", "none", False)),
         (-9, BUSY, Knowledge(Killed.SUPERSEDED), ExitReason("superseded", "none", False)),
         (-9, BUSY, Knowledge(Killed.DRAINED, draining=True), ExitReason("drained", "none", False)),
-        (-9, BUSY, NOTHING, ExitReason("signal:SIGKILL", "kill", True)),
-        (-9, BUSY, Knowledge(draining=True), ExitReason("signal:SIGKILL", "kill", True)),
-        (-signal.SIGSEGV, BUSY, NOTHING, ExitReason("signal:SIGSEGV", "attempt", True)),
-        (-42, BUSY, NOTHING, ExitReason("signal:SIG42", "attempt", True)),
-        (3, BUSY, NOTHING, ExitReason("exit:3", "attempt", True)),
+        (-9, BUSY, Knowledge(Killed.PROCESSES, why="17"), ExitReason("processes", "attempt", True, "17")),
+        (-9, BUSY, NOTHING, ExitReason("signal:SIGKILL", "kill", True, FOREIGN)),
+        (-9, BUSY, Knowledge(draining=True), ExitReason("signal:SIGKILL", "kill", True, FOREIGN)),
+        (-signal.SIGSEGV, BUSY, NOTHING, ended_by("SIGSEGV")),
+        (-42, BUSY, NOTHING, ended_by("SIG42")),
+        (3, BUSY, NOTHING, left_with(3)),
     ],
 )  # fmt: skip
 def test_an_end_has_one_reason_and_one_charge(
@@ -99,7 +111,7 @@ def test_an_end_has_one_reason_and_one_charge(
 
 @pytest.mark.parametrize("code", [0, *WorkerExit])
 def test_a_handler_that_exits_with_one_of_our_codes_is_not_taken_for_us(code: int) -> None:
-    assert explain(code, BUSY, NOTHING) == ExitReason(f"exit:{int(code)}", "attempt", True)
+    assert explain(code, BUSY, NOTHING) == left_with(int(code))
 
 
 def test_a_segfault_after_the_ask_to_stop_is_told_as_what_it_is() -> None:

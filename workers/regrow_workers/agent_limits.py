@@ -27,6 +27,8 @@ class LimitWords(TypedDict, total=False):
     """Longest transition."""
     max_memory: Size | None
     """Most private memory of its process."""
+    max_processes: int | None
+    """Most processes that its worker may start; their memory counts as its own."""
     max_state: Size | None
     """Largest state, as JSON."""
     max_mailbox: int | None
@@ -62,10 +64,14 @@ def _bytes(where: str, name: str, value: Any) -> int:
         raise BadDefinition(f"{where}: {error}") from None
 
 
-def _count(where: str, name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise BadDefinition(f"{where}: {name}: {value!r} must be a whole number of 1 or more")
+def _count(where: str, name: str, value: object, least: int = 1) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise BadDefinition(f"{where}: {name}: {value!r} must be a whole number of {least} or more")
     return value
+
+
+def _count_or_zero(where: str, name: str, value: object) -> int:
+    return _count(where, name, value, least=0)
 
 
 def _guard(where: str, name: str, value: object) -> object:
@@ -78,6 +84,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, str, Any], Any]]] = {
     "guard": _guard,
     "deadline": _seconds,
     "max_memory": _bytes,
+    "max_processes": _count_or_zero,
     "max_state": _bytes,
     "max_mailbox": _count,
     "max_attempts": _count,

@@ -99,6 +99,7 @@ class ChildSpec:
     guard: GuardMode | None = None
     deadline: Duration | None = None
     max_memory: Size | None = None
+    max_processes: int | None = None
     max_state: Size | None = None
     max_mailbox: int | None = None
     max_attempts: int | None = None

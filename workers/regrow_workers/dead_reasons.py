@@ -47,7 +47,8 @@ def condemned_reason(loaded: Loaded) -> tuple[str, str]:
         reason, times, bound = "max_kills", loaded.trying_kills, loaded.max_kills
     else:
         reason, times, bound = "max_attempts", loaded.trying_attempts, loaded.max_attempts
-    return reason, f"the process ended {times} times with this signal in hand; {reason} is {bound}"
+    last = f", the last time: {loaded.last_end}" if loaded.last_end else ""
+    return reason, f"the process ended {times} times with this signal in hand{last}; {reason} is {bound}"
 
 
 def is_signal(fields: Mapping[str, str | bytes]) -> bool:

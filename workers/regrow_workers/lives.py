@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from regrow_workers.os_signals import process_state
 from regrow_workers.reasons import Killed
+from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase, Reading, Slot
 from regrow_workers.spawner_link import life_key
 
-__all__ = ["Life", "Pause", "is_progressing", "must_end"]
+__all__ = ["Life", "Pauses", "in_words", "is_progressing", "is_stopped", "must_end"]
+
+_PAUSES = 1000
+"""Pauses that are remembered: of what is older, a transition of hours gets back a little less than it lost."""
 
 UP = frozenset({Phase.IDLE, Phase.APPLYING, Phase.STORING, Phase.READING})
 TIMED = frozenset({Phase.APPLYING, Phase.READING})
@@ -26,7 +32,9 @@ class Life:
     slot: Slot
     deadline: float
     max_memory: int = 0
-    """Bytes; 0: nobody looks."""
+    """Bytes, of the worker and what it started; nobody looks at an executor."""
+    max_processes: int = 0
+    """That it may start, all below it together."""
     order: Mapping[str, str] = field(default_factory=dict[str, str])
     """As the worker was given it, with its token: for a fresh process of the same life."""
     pid: int | None = None
@@ -36,6 +44,8 @@ class Life:
     asked: bool = False
     kill_at: float | None = None
     killed: Killed | None = None
+    why: str = ""
+    """It is killed for this, in words."""
     was_stopped: bool = False
     forgotten: bool = False
 
@@ -58,42 +68,79 @@ class Life:
         return reading
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """The node's own loop was ``length`` seconds late, until ``ended_at``: it was stopped, or the host is overloaded.
+class Pauses:
+    """When the node's own loop was late: it was stopped, the machine slept, or the host is overloaded.
 
-    Its workers may have been paused as well, so none is judged before it has had the same time again.
+    Its workers may have been late as well, so time that was lost so counts against none of them.
     """
 
-    ended_at: float = float("-inf")
-    length: float = 0.0
+    def __init__(self) -> None:
+        self._kept: deque[tuple[float, float]] = deque(maxlen=_PAUSES)
 
-    def excuses(self, now: float, allowed: float) -> bool:
-        """Whether an allowance of ``allowed`` seconds is not used up yet for its sake."""
-        return now - self.ended_at <= min(self.length, allowed)
+    def note(self, start: float, end: float) -> None:
+        """They come in the order of time and do not overlap."""
+        self._kept.append((start, end))
+
+    def spent(self, since: float, now: float) -> float:
+        """Seconds from ``since`` until ``now``, without those that were lost."""
+        spent = now - since
+        for start, end in reversed(self._kept):
+            if end <= since:
+                break
+            spent -= max(0.0, min(end, now) - max(start, since))
+        return spent
 
 
 def must_end(
-    life: Life, reading: Reading, now: float, *, start_timeout: float, node_timeout: float, pause: Pause
+    life: Life,
+    reading: Reading,
+    now: float,
+    *,
+    start_timeout: float,
+    node_timeout: float,
+    pauses: Pauses,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> Killed | None:
-    """Why the life has to be ended by SIGKILL now, or None."""
+    """Why the life has to be ended by SIGKILL now, or None.
+
+    In a transition its deadline counts: native code may keep the interpreter's lock, and so the progress counter, for
+    as long as that allows. Only a process that somebody stopped (``is_stopped`` is asked when it matters) is frozen.
+    """
     if life.killed is not None or life.forked_at is None:
         return None
     if life.kill_at is not None and now >= life.kill_at:
         return Killed.SHUTDOWN_TIME
-    if reading.phase in TIMED and now - reading.since > life.deadline:
-        return None if pause.excuses(now, life.deadline) else Killed.DEADLINE
-    if reading.phase is Phase.BOOT and now - life.forked_at > start_timeout:
-        return None if pause.excuses(now, start_timeout) else Killed.START_TIMEOUT
-    if reading.phase in UP and now - max(life.beats_at, life.forked_at) > node_timeout:
-        return None if pause.excuses(now, node_timeout) else Killed.FROZEN
+    if reading.phase in TIMED and pauses.spent(reading.since, now) > life.deadline:
+        return Killed.DEADLINE
+    if reading.phase is Phase.BOOT and pauses.spent(life.forked_at, now) > start_timeout:
+        return Killed.START_TIMEOUT
+    if reading.phase in UP and pauses.spent(max(life.beats_at, life.forked_at), now) > node_timeout:
+        return None if reading.phase in TIMED and not is_stopped() else Killed.FROZEN
     return None
 
 
-def is_progressing(life: Life, reading: Reading, now: float, heartbeat: float) -> bool:
+def is_progressing(life: Life, reading: Reading, now: float, heartbeat: float, pauses: Pauses) -> bool:
     """Whether the next beat may name this life: its counter moved of late, or its transition is inside its deadline."""
     if life.forked_at is None or life.killed is not None:
         return False
     if reading.phase in TIMED:
-        return now - reading.since <= life.deadline
-    return now - max(life.beats_at, life.forked_at) <= 2 * heartbeat
+        return pauses.spent(reading.since, now) <= life.deadline
+    return pauses.spent(max(life.beats_at, life.forked_at), now) <= 2 * heartbeat
+
+
+def is_stopped(life: Life) -> bool:
+    """Whether somebody stopped its process (SIGSTOP)."""
+    return life.pid is not None and process_state(life.pid) == "T"
+
+
+def in_words(why: Killed, life: Life, settings: NodeSettings) -> str:
+    """For people: what a life was ended for by ``must_end``; empty where the word says it all."""
+    match why:
+        case Killed.DEADLINE:
+            return f"a transition took longer than its deadline of {life.deadline:g} s"
+        case Killed.FROZEN:
+            return f"it made no progress for {settings.node_timeout:g} s"
+        case Killed.START_TIMEOUT:
+            return f"it was not up within {settings.start_timeout:g} s"
+        case _:
+            return ""

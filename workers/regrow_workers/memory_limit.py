@@ -2,9 +2,9 @@
 
 Two nets, for two ways to grow:
 
-* The node looks from outside, a few times a second: at all that work, and once a second at everybody. First at
-  ``statm``, which is cheap and never says too little; only where that is over the limit at ``smaps_rollup``, which
-  knows what is still shared with the spawner.
+* The node looks from outside, a few times a second: at all that work, and once a second at everybody, with the
+  processes that they started. First at ``statm``, which is cheap and never says too little; where that is over the
+  limit at ``status``, and only then at ``smaps_rollup``, which knows what is still shared with the spawner.
 * A worker that wants gigabytes at once would be through before anybody looks: the kernel refuses it (RLIMIT_DATA) what
   goes beyond twice its limit. Python turns that into ``MemoryError``, which ends the worker if its handler lets it.
 
@@ -16,15 +16,17 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
 from regrow_workers.slots import Phase, Reading
 
-__all__ = ["MemoryWatch", "lift_limit", "limit_jumps", "own_bytes", "private_bytes"]
+__all__ = ["MemoryWatch", "excess", "lift_limit", "limit_jumps", "own_bytes", "private_bytes"]
 
 _PAGE: Final = os.sysconf("SC_PAGESIZE")
 _EVERYBODY: Final = 1.0
+_RESIDENT: Final = ("VmRSS:", "VmSwap:")
 _PRIVATE: Final = ("Private_Clean:", "Private_Dirty:", "Swap:")
 _WORKING: Final = frozenset({Phase.BOOT, Phase.APPLYING, Phase.STORING})
 
@@ -57,24 +59,44 @@ class MemoryWatch:
         if self._everybody:
             self._everybody_at = now + _EVERYBODY
 
-    def excess(self, pid: int | None, reading: Reading, max_memory: int) -> int:
-        """Its private bytes if they are over ``max_memory``, else 0; 0 also for who is not looked at in this round."""
-        if pid is None or not (self._everybody or reading.phase in _WORKING):
+    def is_due(self, reading: Reading) -> bool:
+        """Whether this worker is looked at in this round."""
+        return self._everybody or reading.phase in _WORKING or reading.has_children
+
+
+def excess(family: Collection[int], max_memory: int) -> int:
+    """The private bytes of these processes together if they are over ``max_memory``, else 0."""
+    for look in (_mapped, _resident_or_swapped, private_bytes):  # from cheap to exact, none says too little
+        held = sum(map(look, family))
+        if held <= max_memory:
             return 0
-        try:
-            words = _statm(str(pid))
-            if words[1] - words[2] <= max_memory:
-                return 0
-            found = private_bytes(pid)
-        except OSError:  # it has ended, or there is no /proc
-            return 0
-        return found if found > max_memory else 0
+    return held
+
+
+def _mapped(pid: int) -> int:
+    try:
+        words = _statm(str(pid))
+    except OSError:  # it has ended, or there is no /proc; so below
+        return 0
+    return words[5] + words[2]
+
+
+def _resident_or_swapped(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(words[1]) * 1024 for words in map(str.split, lines) if words[0] in _RESIDENT)
 
 
 def private_bytes(pid: int) -> int:
     """What the process alone holds, also what of it was swapped out; pages shared with the spawner do not count."""
     total = 0
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    for line in lines:
         words = line.split()
         if words[0] in _PRIVATE:
             total += int(words[1]) * 1024

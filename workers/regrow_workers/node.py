@@ -30,13 +30,14 @@ from regrow_signals.limits import Limits
 from regrow_workers import log
 from regrow_workers.first_process import reap_orphans
 from regrow_workers.inbox import Inbox
-from regrow_workers.lives import Pause
+from regrow_workers.lives import Pauses
 from regrow_workers.node_messages import Declared, Fatal, Joined, NodeMessage, Order, Stale
 from regrow_workers.node_orders import OrderReader
 from regrow_workers.node_parts import NodeHelper, NodeRoster
 from regrow_workers.node_relay import Relay
 from regrow_workers.node_reports import NodeIdentity, Reporter
-from regrow_workers.os_signals import SignalInbox, die_with_parent
+from regrow_workers.os_signals import SignalInbox, die_with_parent, most_descriptors
+from regrow_workers.process_tree import adopt_orphans, end_sessions
 from regrow_workers.reasons import Killed
 from regrow_workers.settings import NodeSettings
 from regrow_workers.spawner import UNLOADABLE
@@ -50,6 +51,7 @@ __all__ = ["Node", "NodeExit", "run_node"]
 _LOG = logging.getLogger(__name__)
 
 TICK = 0.2
+NOTED = 0.05
 LATE = 0.5
 REPORTING_TIME = 0.7
 SPAWNER_PAUSES = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -106,17 +108,21 @@ class Node:
         self._keys = Keys(namespace)
         self._limits = limits or Limits()
         self._url = url
-        self._config = WorkerConfig(application, url, namespace, self._limits, settings, self.kind)
+        self._config = WorkerConfig(
+            application, url, namespace, self._limits, settings, self.kind, most_descriptors()
+        )
         self._version = version
         self._id = ""
         self._types: Mapping[str, Mapping[str, Any]] = {}
         self._code: int | None = None
         self._drain_until: float | None = None
-        self._pause = Pause()
+        self._pauses = Pauses()
         self._tick_at = time.monotonic() + TICK
         self._spawner: SpawnerProcess | None = None
         self._spawn_at: float | None = None
         self._spawner_failures = 0
+        self._orphaned: set[int] = set()
+        """Sessions that a dead spawner left behind."""
         self._inbox: Inbox[NodeMessage] = Inbox()
         self._signals = SignalInbox()
         self._selector = selectors.DefaultSelector()
@@ -135,6 +141,7 @@ class Node:
         return lambda: Connection.open(self._url, name=f"regrow:node:{what}")
 
     def run(self) -> int:
+        adopt_orphans()
         self._signals.install((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD))
         self._selector.register(self._signals, selectors.EVENT_READ, self._on_signals)
         self._selector.register(self._inbox, selectors.EVENT_READ, self._on_inbox)
@@ -164,11 +171,12 @@ class Node:
     def _tick(self, now: float) -> None:
         if now >= self._tick_at:
             late = now - self._tick_at
+            if late > NOTED:
+                self._pauses.note(self._tick_at, now)
             if late > LATE:
-                self._pause = Pause(ended_at=now, length=late)
                 log.event(_LOG, "node_was_paused", level=logging.WARNING, seconds=round(late, 3))
             self._tick_at = now + TICK
-        running = self._roster.judge(now, self._pause)
+        running = self._roster.judge(now, self._pauses)
         self._reporter.set_running(running, load=self._roster.load)
         self._watch_spawner(now)
         if self._drain_until is not None:
@@ -179,8 +187,8 @@ class Node:
         spawner = self._spawner
         if spawner is None or not spawner.ready:
             return
-        silent = now - (spawner.heard_at or now)
-        if silent > self._settings.node_timeout and not self._pause.excuses(now, self._settings.node_timeout):
+        silent = self._pauses.spent(spawner.heard_at or now, now)
+        if silent > self._settings.node_timeout:
             log.event(_LOG, "spawner_silent", level=logging.ERROR, pid=spawner.pid, seconds=round(silent, 1))
             spawner.kill()
         elif silent > self._settings.heartbeat:
@@ -245,6 +253,7 @@ class Node:
             return
         self._selector.unregister(spawner.link)
         status = spawner.wait(1.0)
+        self._orphaned = {spawner.pid, *self._roster.pids()}
         self._reap_orphans()
         if self._code is not None:
             spawner.close()
@@ -341,6 +350,9 @@ class Node:
                 self._drain(signal.Signals(number).name)
 
     def _reap_orphans(self) -> None:
+        """Those of a dead spawner's workers end; others, which process 1 inherits from anybody, go on."""
+        if self._orphaned:
+            end_sessions(self._orphaned)
         reap_orphans(() if self._spawner is None else (self._spawner.pid,))
 
     def _drain(self, why: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import socket
 import sys
@@ -17,6 +18,8 @@ __all__ = [
     "install",
     "leave_at_once",
     "name_process",
+    "limit_descriptors",
+    "most_descriptors",
     "process_state",
     "reset_for_child",
     "signal_name",
@@ -24,6 +27,7 @@ __all__ = [
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
+_REASONABLE_DESCRIPTORS = 1 << 16
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
@@ -45,6 +49,19 @@ def name_process(name: str) -> None:
     """What ``ps -o comm`` and ``top`` show of this process: at most 15 bytes. Linux only."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+
+
+def most_descriptors() -> int:
+    """What this process was allowed to open by whoever started it, within reason: each costs the kernel memory."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _REASONABLE_DESCRIPTORS if soft == resource.RLIM_INFINITY else min(soft, _REASONABLE_DESCRIPTORS)
+
+
+def limit_descriptors(most: int) -> None:
+    """This process, and what it starts, may have ``most`` descriptors open; it may raise that again itself."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def signal_name(number: int) -> str:
@@ -102,6 +119,11 @@ class SignalInbox:
 
     def fileno(self) -> int:
         return self.reader.fileno()
+
+    def close(self) -> None:
+        """In a forked child, which has no use for its parent's."""
+        self.reader.close()
+        self._writer.close()
 
     def take(self) -> list[int]:
         """Signals since the last call, oldest first; each once, for some launchers send one twice at the same time."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from regrow_signals.nodes import ExitReport
 from regrow_signals.pool import SlotName
-from regrow_workers.lives import TIMED, Life, Pause, must_end
+from regrow_workers.lives import TIMED, Life, Pauses, is_stopped, must_end
 from regrow_workers.pool_hand import InHand
 from regrow_workers.reasons import ExitReason, Killed
 from regrow_workers.settings import NodeSettings
@@ -54,7 +55,7 @@ def is_stuck(life: SlotLife, now: float) -> bool:
     return life.looked.phase in TIMED and now - life.looked.since > STUCK
 
 
-def must_end_slot(life: SlotLife, settings: NodeSettings, now: float, pause: Pause) -> Killed | None:
+def must_end_slot(life: SlotLife, settings: NodeSettings, now: float, pauses: Pauses) -> Killed | None:
     """As any worker's; the deadline is that of the agent in hand."""
     in_hand = InHand.from_text(life.looked.holder)
     life.deadline = settings.deadline if in_hand is None else in_hand.deadline(settings.deadline)
@@ -64,7 +65,8 @@ def must_end_slot(life: SlotLife, settings: NodeSettings, now: float, pause: Pau
         now,
         start_timeout=settings.start_timeout,
         node_timeout=settings.node_timeout,
-        pause=pause,
+        pauses=pauses,
+        is_stopped=partial(is_stopped, life),
     )
 
 

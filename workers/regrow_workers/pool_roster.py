@@ -13,9 +13,8 @@ from regrow_signals.calls import Call
 from regrow_signals.keys import Keys
 from regrow_signals.pool import SlotName
 from regrow_workers import log
-from regrow_workers.lives import Pause
+from regrow_workers.lives import Pauses, in_words, is_stopped
 from regrow_workers.memory_limit import MemoryWatch
-from regrow_workers.os_signals import process_state
 from regrow_workers.pool_hand import InHand
 from regrow_workers.pool_lives import (
     SlotLife,
@@ -28,6 +27,7 @@ from regrow_workers.pool_lives import (
 )
 from regrow_workers.reasons import ExitReason, Killed, Knowledge, explain, is_expected, spawner_lost
 from regrow_workers.settings import NodeSettings
+from regrow_workers.shares import over_share
 from regrow_workers.slots import Phase, Reading
 from regrow_workers.spawner_process import SpawnerProcess
 
@@ -76,6 +76,9 @@ class PoolRoster:
     def __contains__(self, key: object) -> bool:
         return key in self._lives
 
+    def pids(self) -> list[int]:
+        return [life.pid for life in self._lives.values() if life.pid is not None]
+
     def next_due(self) -> float:
         """When to look again, monotonic; infinity while there are no slots and none are wanted."""
         return self._look_at if self._lives or self._looks or self._is_open() else float("inf")
@@ -118,9 +121,8 @@ class PoolRoster:
         """``status``: exit code, or minus the number of the signal that ended it."""
         life = self._lives.pop(key)
         reading = life.slot.read()
-        reason = explain(
-            status, reading, Knowledge(life.killed, self._draining, life.asked, life.was_stopped)
-        )
+        known = Knowledge(life.killed, self._draining, life.asked, life.was_stopped, life.why)
+        reason = explain(status, reading, known)
         self._ended(life, reading, reason)
         self._give_slot_back(life)
         if started_well(life, reading, time.monotonic()):
@@ -151,7 +153,7 @@ class PoolRoster:
 
     # Time.
 
-    def judge(self, now: float, pause: Pause) -> None:
+    def judge(self, now: float, pauses: Pauses) -> None:
         """Look at every slot: end what has to be ended, free what is kept waiting, start what is missing."""
         if now < self._look_at:
             return
@@ -161,13 +163,11 @@ class PoolRoster:
             life.looked = life.look(now)
             if life.looked.phase is not Phase.IDLE:
                 life.busy_at = now
-            why = must_end_slot(life, self._settings, now, pause)
-            if (
-                why is None
-                and not life.killed
-                and self._memory.excess(life.pid, life.looked, life.max_memory)
-            ):
-                why = Killed.MEMORY
+            why = must_end_slot(life, self._settings, now, pauses)
+            if why is None:
+                why = over_share(self._memory, life, life.looked)
+            else:
+                life.why = in_words(why, life, self._settings)
             if why is not None:
                 self._kill(life, Killed.DRAINED if self._draining and why is Killed.SHUTDOWN_TIME else why)
             elif is_stuck(life, now):
@@ -206,6 +206,7 @@ class PoolRoster:
             deadline=float("inf"),
             name=name,
             max_memory=self._settings.max_memory,
+            max_processes=self._settings.max_processes,
         )
         self._lives[life.key] = life
         order = {"order": SLOT, "agent": f"slot:{name.number}", "number": str(name.number)}
@@ -251,7 +252,7 @@ class PoolRoster:
         if life.killed is not None:
             return
         life.killed = why
-        life.was_stopped = life.pid is not None and process_state(life.pid) == "T"
+        life.was_stopped = is_stopped(life)
         self._send_signal(life, signal.SIGKILL)
 
     def _send_signal(self, life: SlotLife, number: signal.Signals) -> None:

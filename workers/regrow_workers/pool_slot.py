@@ -29,6 +29,7 @@ from regrow_workers import log
 from regrow_workers.agent import Agent
 from regrow_workers.fail_points import FailPoints
 from regrow_workers.fork_copies import leave_if_copied
+from regrow_workers.own_descriptors import OwnDescriptors
 from regrow_workers.placement_class import queues_of
 from regrow_workers.pool_step import apply_claimed, cannot_read
 from regrow_workers.process_memory import give_memory_back
@@ -121,8 +122,10 @@ class PoolSlot:
         self._slot = slot
         self._stop = stop
         self._connection.interrupt_fd = stop.fileno()
+        self._own = OwnDescriptors(stop.fileno(), self._connection)
         claims = MORE
         while not stop.requested:
+            stop.rearm()
             try:
                 claims = self._turn(claims)
             except _Adrift:
@@ -218,6 +221,7 @@ class PoolSlot:
             refused=self._refused.get(claimed.owner.agent, {}),
         )
         leave_if_copied()
+        self._own.check()
         return calls
 
     def _is_aside(self, agent: str) -> bool:
@@ -310,6 +314,7 @@ class PoolSlot:
         self._held.clear()
         self._look_again_at = time.monotonic() + SET_ASIDE
         while not self._stop.requested:
+            self._own.check_room()
             self._pause(self._watch.failed(error))
             try:
                 self._connection.call(pool.free_slot(self._keys, self._name))
@@ -336,8 +341,11 @@ class PoolSlot:
             wait = Command(("BLPOP", *bells, f"{seconds:.3f}"), _key_of, wait=seconds)
             rung = self._connection.command(wait, interruptible=True)
         except Interrupted:
+            self._own.check()
+            self._stop.look()
             return NONE
         except StoreError as error:
+            self._own.check_room()
             self._pause(self._watch.failed(error))
             return MORE
         self._watch.answered()
@@ -357,6 +365,7 @@ class PoolSlot:
 
     def _pause(self, seconds: float) -> None:
         select.select([self._stop.fileno()], [], [], seconds)
+        self._stop.look()
 
 
 def _key_of(reply: Any) -> str:

@@ -14,6 +14,7 @@ The table (kind, whether the signal in hand is charged, whether the supervisor's
 | its stored state or record cannot be read by this code     | unreadable_state:...| none    | no, it is parked |
 | killed by us: over its deadline, over its memory           | deadline, memory    | attempt | yes |
 | killed by us: over its deadline while it read its state    | unreadable_state:...| none    | no, it is parked |
+| killed by us: it started more processes than it may        | processes           | attempt | yes |
 | ended by a MemoryError                                    | memory              | attempt | yes |
 | killed by us: no progress                                  | frozen              | attempt | yes |
 | the same, and somebody had stopped it (SIGSTOP)            | frozen              | kill    | yes |
@@ -81,6 +82,7 @@ class Killed(StrEnum):
     DEADLINE = "deadline"
     FROZEN = "frozen"
     MEMORY = "memory"
+    PROCESSES = "processes"
     START_TIMEOUT = "start_timeout"
     SHUTDOWN_TIME = "killed"
     OPERATOR = "operator"
@@ -97,6 +99,8 @@ class Knowledge:
     asked: bool = False
     """By the node, to stop."""
     was_stopped: bool = False
+    why: str = ""
+    """It was killed for this, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,7 @@ _KILL_CHARGES: dict[Killed, tuple[Charge, bool]] = {
     Killed.DEADLINE: ("attempt", True),
     Killed.FROZEN: ("attempt", True),
     Killed.MEMORY: ("attempt", True),
+    Killed.PROCESSES: ("attempt", True),
     Killed.START_TIMEOUT: ("none", True),
     Killed.SHUTDOWN_TIME: ("none", True),
     Killed.OPERATOR: ("none", False),
@@ -126,9 +131,12 @@ def explain(status: int, slot: Reading, known: Knowledge) -> ExitReason:
     if status == -signal.SIGKILL:
         return _sigkill(slot, known)
     if status < 0:
-        return ExitReason(f"signal:{signal_name(-status)}", "attempt", True)
+        name = signal_name(-status)
+        return ExitReason(f"signal:{name}", "attempt", True, f"the process was ended by {name}")
     ours = _our_exit(status, slot, known)
-    return ours if ours is not None else ExitReason(f"exit:{status}", "attempt", True)
+    if ours is not None:
+        return ours
+    return ExitReason(f"exit:{status}", "attempt", True, f"the process ended itself with exit code {status}")
 
 
 def is_expected(reason: str) -> bool:
@@ -142,7 +150,8 @@ def spawner_lost() -> ExitReason:
 
 def _sigkill(slot: Reading, known: Knowledge) -> ExitReason:
     if known.killed is None:
-        return ExitReason(f"signal:{signal_name(signal.SIGKILL)}", "kill", True)
+        error = "the process was ended by a SIGKILL that regrow did not send"
+        return ExitReason(f"signal:{signal_name(signal.SIGKILL)}", "kill", True, error)
     if known.killed is Killed.DEADLINE and slot.phase is Phase.READING:
         return _unreadable("reading it took longer than the deadline")
     charge, charged = _KILL_CHARGES[known.killed]
@@ -150,7 +159,7 @@ def _sigkill(slot: Reading, known: Knowledge) -> ExitReason:
         charge = "kill"
     if not slot.entry:
         charge = "none"
-    return ExitReason(str(known.killed), charge, charged)
+    return ExitReason(str(known.killed), charge, charged, known.why)
 
 
 def _our_exit(status: int, slot: Reading, known: Knowledge) -> ExitReason | None:
@@ -167,7 +176,8 @@ def _our_exit(status: int, slot: Reading, known: Knowledge) -> ExitReason | None
         case (WorkerExit.SUPERSEDED, Phase.SUPERSEDED):
             return ExitReason("superseded", "none", False)
         case (WorkerExit.FAILED, Phase.FAILED):
-            return ExitReason(f"exception:{slot.said}"[:REASON_LENGTH], "none", True, slot.said)
+            # Its commit has put the traceback into the agent's last_error.
+            return ExitReason(f"exception:{slot.said}"[:REASON_LENGTH], "none", True)
         case (WorkerExit.CRASHED, Phase.CRASHED) if slot.said == MEMORY:
             return ExitReason(
                 Killed.MEMORY, "attempt", True, "MemoryError: it wanted more than max_memory allows"

@@ -62,10 +62,7 @@ ANSWERS = {
         "2",
         "10",
         "0",
-        "",
-        "",
-        "",
-        "",
+        *[""] * 5,
     ],
     agents.TRYING: ["ok"],
     agents.COMMIT: ["ok", "0", "0", "0"],
@@ -157,6 +154,9 @@ class _Server:
         fields = Signal.of(Line(text="once more"), source=AGENT).to_fields()
         flat = [word for pair in {**fields, "at_ms": "1700000000000"}.items() for word in pair]
         self._waiting = [[f"{number}-0", flat] for number in (1, 2)]
+
+    def fileno(self) -> int | None:
+        return None
 
     def pipeline(self, items: Sequence[Call[Any] | Command[Any]]) -> list[Any]:
         return _answered(items, [self._answer(item) for item in items])

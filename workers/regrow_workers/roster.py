@@ -7,16 +7,16 @@ import secrets
 import signal
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 from regrow_signals import nodes
 from regrow_signals.calls import Call
 from regrow_signals.keys import Keys
 from regrow_workers import log
-from regrow_workers.lives import Life, Pause, is_progressing, must_end
+from regrow_workers.lives import Life, Pauses, in_words, is_progressing, is_stopped, must_end
 from regrow_workers.memory_limit import MemoryWatch
 from regrow_workers.node_messages import Order
-from regrow_workers.os_signals import process_state
 from regrow_workers.reasons import (
     ExitReason,
     Killed,
@@ -27,6 +27,7 @@ from regrow_workers.reasons import (
     spawner_lost,
 )
 from regrow_workers.settings import NodeSettings
+from regrow_workers.shares import over_share
 from regrow_workers.slots import Phase, Reading
 from regrow_workers.spawner_link import life_key
 from regrow_workers.spawner_process import SpawnerProcess
@@ -63,6 +64,9 @@ class Roster:
     @property
     def load(self) -> int:
         return len(self._lives) + len(self._waiting)
+
+    def pids(self) -> list[int]:
+        return [life.pid for life in self._lives.values() if life.pid is not None]
 
     def next_due(self) -> float:
         """When the first shutdown time runs out, monotonic; infinity if none runs."""
@@ -123,7 +127,7 @@ class Roster:
             self._hand_over(life)
             return
         del self._lives[key]
-        known = Knowledge(life.killed, self.draining, life.asked, life.was_stopped)
+        known = Knowledge(life.killed, self.draining, life.asked, life.was_stopped, life.why)
         self._report(life, reading, explain(status, reading, known))
         self._give_slot_back(life)
 
@@ -204,7 +208,7 @@ class Roster:
 
     # Time.
 
-    def judge(self, now: float, pause: Pause) -> list[tuple[str, int]]:
+    def judge(self, now: float, pauses: Pauses) -> list[tuple[str, int]]:
         """Look at every slot, end what has to be ended; returns the lives that make progress, for the next beat."""
         running: list[tuple[str, int]] = []
         self._memory.begin(now)
@@ -216,31 +220,20 @@ class Roster:
                 now,
                 start_timeout=self._settings.start_timeout,
                 node_timeout=self._settings.node_timeout,
-                pause=pause,
+                pauses=pauses,
+                is_stopped=partial(is_stopped, life),
             )
-            why = why or self._over_memory(life, reading)
+            if why is None:
+                why = over_share(self._memory, life, reading)
+            else:
+                life.why = in_words(why, life, self._settings)
             if why is not None:
                 self._kill(life, Killed.DRAINED if self.draining and why is Killed.SHUTDOWN_TIME else why)
-            if is_progressing(life, reading, now, self._settings.heartbeat):
+            if is_progressing(life, reading, now, self._settings.heartbeat, pauses):
                 running.append((life.agent, life.incarnation))
         return running
 
     # Below: what the above is made of.
-
-    def _over_memory(self, life: Life, reading: Reading) -> Killed | None:
-        held = 0 if life.killed else self._memory.excess(life.pid, reading, life.max_memory)
-        if not held:
-            return None
-        log.event(
-            _LOG,
-            "over_memory",
-            level=logging.WARNING,
-            agent=life.agent,
-            incarnation=life.incarnation,
-            private_bytes=held,
-            max_memory=life.max_memory,
-        )
-        return Killed.MEMORY
 
     def _hand_to(self, spawner: SpawnerProcess, order: Order, agent: str, incarnation: int) -> None:
         slot = spawner.slots.take()
@@ -257,6 +250,7 @@ class Roster:
             slot=slot,
             deadline=float("inf") if deadline is None else deadline,
             max_memory=int(order.fields.get("max_memory") or self._settings.max_memory),
+            max_processes=int(order.fields.get("max_processes") or self._settings.max_processes),
             order={**order.fields, "token": secrets.token_hex(16)},
         )
         self._lives[life.key] = life
@@ -292,7 +286,7 @@ class Roster:
             return
         life.killed = why
         # A process that somebody stopped (SIGSTOP) is no evidence against the signal in its hand.
-        life.was_stopped = life.pid is not None and process_state(life.pid) == "T"
+        life.was_stopped = is_stopped(life)
         self._send_signal(life, signal.SIGKILL)
 
     def _send_signal(self, life: Life, number: signal.Signals) -> None:

@@ -43,6 +43,8 @@ class NodeSettings:
     """What happens where a handler is found impure; a child's and an agent type's own ``guard`` come first."""
     max_memory: int = 512 << 20
     """Most private memory of an agent's worker, bytes; a child's and a type's own come first."""
+    max_processes: int = 16
+    """Most processes that an agent's worker may start; likewise."""
     max_workers: int = 4096
     spares: int = 1
     """Processes kept ready for an agent, beside those that have one."""
@@ -62,8 +64,10 @@ class NodeSettings:
         for name in ("heartbeat", "node_timeout", "start_timeout", "deadline", "read_block"):
             if getattr(self, name) <= 0:
                 raise BadSetting(f"{name} must be more than 0 seconds, not {getattr(self, name)}")
-        if self.max_memory < 1:
-            raise BadSetting(f"max_memory must be at least 1 byte, not {self.max_memory}")
+        if self.max_memory < 1 or self.max_processes < 0:
+            raise BadSetting(
+                f"max_memory must be at least 1 byte, not {self.max_memory}; max_processes at least 0"
+            )
         for name in ("drain", "shutdown"):
             if getattr(self, name) < 0:
                 raise BadSetting(f"{name} must not be negative, not {getattr(self, name)}")

@@ -26,10 +26,10 @@ __all__ = ["SLOT_BYTES", "TEXT_BYTES", "Phase", "Reading", "Slot", "SlotTable"]
 
 SLOT_BYTES = 2048
 HOLDER_BYTES = 256
-_BEATS = struct.Struct("=Q")
+_BEATS = struct.Struct("=QQ")  # beats, whether it has child processes
 _WORK = struct.Struct("=QdQQ")  # phase, since, entry's milliseconds, entry's sequence
 _LENGTH = struct.Struct("=Q")
-_WORK_AT = 8
+_WORK_AT = _BEATS.size
 _LENGTH_AT = _WORK_AT + _WORK.size
 _HOLDER_LENGTH_AT = _LENGTH_AT + _LENGTH.size
 _HOLDER_AT = _HOLDER_LENGTH_AT + _LENGTH.size
@@ -66,6 +66,8 @@ class Reading:
     entry: str
     said: str
     holder: str = ""
+    has_children: bool = False
+    """Whether it had processes of its own at its last beat."""
 
 
 class Slot:
@@ -77,10 +79,10 @@ class Slot:
         self._beats = 0
         self.index = index
 
-    def beat(self) -> None:
+    def beat(self, *, has_children: bool = False) -> None:
         """Progress thread only."""
         self._beats += 1
-        _BEATS.pack_into(self._memory, self._at, self._beats)
+        _BEATS.pack_into(self._memory, self._at, self._beats, has_children)
 
     def begin(self, entry: str) -> None:
         """A transition begins with this entry in hand. Called for every signal: one pack, no allocation to speak of."""
@@ -121,11 +123,12 @@ class Slot:
 
     def read(self) -> Reading:
         phase, since, ms, seq = self._steady_work()
-        (beats,) = _BEATS.unpack_from(self._memory, self._at)
+        beats, has_children = _BEATS.unpack_from(self._memory, self._at)
         (length,) = _LENGTH.unpack_from(self._memory, self._at + _LENGTH_AT)
         start = self._at + _TEXT_AT
         said = self._memory[start : start + min(length, TEXT_BYTES)].decode("utf-8", "replace")
-        return Reading(beats, Phase(phase), since, f"{ms}-{seq}" if ms else "", said, self._holder())
+        entry = f"{ms}-{seq}" if ms else ""
+        return Reading(beats, Phase(phase), since, entry, said, self._holder(), bool(has_children))
 
     def _holder(self) -> str:
         (length,) = _LENGTH.unpack_from(self._memory, self._at + _HOLDER_LENGTH_AT)

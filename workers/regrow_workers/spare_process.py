@@ -7,6 +7,7 @@ spawner then gives the agent to a fresh fork. From then on it is a worker like a
 from __future__ import annotations
 
 import logging
+import os
 import select
 import socket
 from typing import NoReturn
@@ -65,6 +66,7 @@ def _stand_by(config: WorkerConfig, application: Application, link: SpawnerLink,
     name_process(WORKER)
     connection.rename(f"regrow:{message['order']['agent']}")
     slot = SlotTable.open_slot(slots_fd, message["slot"])
+    os.close(slots_fd)
     return process.live(message, slot, lambda: new_worker(config, application, message, connection))
 
 

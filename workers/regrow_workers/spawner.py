@@ -5,7 +5,9 @@ Started by the node (``spawner_process.py``) with the link's and the slots' desc
 1. Load the application once, then freeze the heap, so that a fork shares its pages and takes a few milliseconds.
 2. Fork a worker for each ``start``; open a pidfd for it; reap it and tell its end at once.
 3. Send signals to workers, by pidfd: a worker is not reaped before its end was told, so no stranger is ever hit.
-4. End when the node ends (parent-death signal, or the link's end); workers end with it the same way.
+4. End what workers left behind: their process groups, and what escaped from those (``process_tree.py``).
+5. End when the node ends, and all of the above first: the link's end tells, and the kernel wakes a spawner that
+   somebody stopped. Workers end with their spawner (parent-death signal).
 
 If imports started threads, a fork could copy a held lock: then each worker is a fresh interpreter instead, and
 ``ready`` says which threads were the reason.
@@ -28,7 +30,9 @@ from typing import NoReturn
 from regrow_signals.errors import RegrowError
 from regrow_workers import fresh_process, log
 from regrow_workers.application import Application, load
-from regrow_workers.os_signals import die_with_parent
+from regrow_workers.left_processes import LeftProcesses
+from regrow_workers.os_signals import SignalInbox, die_with_parent
+from regrow_workers.process_tree import adopt_orphans, end_group
 from regrow_workers.spare_process import READY, run_spare
 from regrow_workers.spares import Spares
 from regrow_workers.spawner_link import LinkClosed, Message, SpawnerLink
@@ -73,11 +77,15 @@ class Spawner:
         self._spares: Spares[_Child] = Spares(
             config.settings.spares if config.kind == "worker" else 0, config.settings.start_timeout
         )
+        self._left = LeftProcesses()
+        self._signals = SignalInbox()
         self._poll = select.poll()
         self._poll.register(link.fileno(), select.POLLIN)
+        self._poll.register(self._signals.fileno(), select.POLLIN)
         self.fresh = False
 
     def run(self) -> int:
+        self._signals.install((signal.SIGCHLD,))
         self._spares.note_start(time.monotonic())
         while True:
             self._poll.modify(self._link.fileno(), self._link_events())
@@ -103,6 +111,9 @@ class Spawner:
             self._link.flush()
             for message in self._link.receive():
                 self._obey(message)
+        elif fd == self._signals.fileno():
+            self._signals.take()
+            self._left.end({each.pid for each in self._by_fd.values()})
 
     def _obey(self, message: Message) -> None:
         match message["do"]:
@@ -162,6 +173,7 @@ class Spawner:
         for fd in self._by_fd:
             os.close(fd)
         self._link.close()
+        self._signals.close()
 
     def _watch(self, fd: int, child: _Child) -> None:
         self._by_fd[fd] = child
@@ -181,9 +193,12 @@ class Spawner:
     def _reap(self, child: _Child) -> None:
         if child.link is not None:
             self._hear_spare(child)
-        ended = os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED | os.WNOHANG)
-        if ended is None:
+        if os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return  # what was polled was another's, whose number this one has got since
+        end_group(child.pid)
+        ended = os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED)
+        assert ended is not None, "it waits until there is something to tell"
+        self._left.note_end(child.pid, child.key)
         self._forget(child.pidfd)
         os.close(child.pidfd)
         self._close_spare(child)
@@ -277,6 +292,7 @@ class Spawner:
             _send(child, signal.SIGKILL)
         for child in left:
             os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED)
+        self._left.end_all(lambda: self._poll.poll(10))
         return 0
 
 
@@ -297,6 +313,8 @@ def _send(child: _Child, number: int) -> None:
     except ProcessLookupError:
         # Ended between two polls: its end is told in the next one.
         return
+    if number == signal.SIGKILL:
+        end_group(child.pid)
 
 
 _LOG = logging.getLogger(__name__)
@@ -322,6 +340,9 @@ def _first_message(link: SpawnerLink) -> Message:
 def main(arguments: list[str]) -> int:
     link_fd, slots_fd, node_pid = (int(each) for each in arguments)
     die_with_parent(node_pid)
+    # Whoever kills the node's process group shall leave us the time to end ours.
+    os.setsid()
+    adopt_orphans()
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     # One descriptor for each worker: the usual soft limit of 1,024 would be the end of it.
@@ -329,13 +350,13 @@ def main(arguments: list[str]) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     link = SpawnerLink(socket.socket(fileno=link_fd))
     try:
-        return _live(link, slots_fd)
+        return _live(link, slots_fd, node_pid)
     except LinkClosed:
         # The node went while the application was loaded: there is nobody to tell.
         return 0
 
 
-def _live(link: SpawnerLink, slots_fd: int) -> int:
+def _live(link: SpawnerLink, slots_fd: int, node_pid: int) -> int:
     """Load the application, then fork for as long as the node lives. ``LinkClosed`` when it goes before that."""
     try:
         config = WorkerConfig.from_message(_first_message(link))
@@ -350,6 +371,8 @@ def _live(link: SpawnerLink, slots_fd: int) -> int:
     spawner.fresh = bool(threads)
     warnings = [f"importing {config.application} started {each}" for each in threads]
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    # From now on the link's end is heard at once; should we be stopped just then, this wakes us to hear it.
+    die_with_parent(node_pid, signal.SIGCONT)
     gc.collect()
     gc.freeze()
     # Agents run on nodes that announce their type: executors run none.

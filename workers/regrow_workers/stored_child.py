@@ -98,6 +98,7 @@ def _start(child: ChildSpec) -> dict[str, Any]:
         "shutdown_ms": child.shutdown_ms,
         "guard": child.guard,
         "max_memory": child.max_memory,
+        "max_processes": child.max_processes,
         "max_state": child.max_state,
         "max_mailbox": child.max_mailbox,
         "max_attempts": child.max_attempts,

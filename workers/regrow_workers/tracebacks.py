@@ -38,7 +38,7 @@ def exception_trace(error: BaseException) -> str:
     """The traceback from the user's first frame on, causes first, cut to a bounded length from its end."""
     chain: list[BaseException] = []
     link: BaseException | None = error
-    while link is not None and link not in chain and len(chain) < _CHAIN:
+    while link is not None and len(chain) < _CHAIN and not any(link is one for one in chain):
         chain.append(link)
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
     blocks = [_block(one) for one in reversed(chain)]

@@ -20,6 +20,7 @@ from regrow_signals.errors import (
     BadPayload,
     Conflict,
     CorruptKey,
+    DescriptorsLost,
     DirectiveRefused,
     RegrowError,
     StoreError,
@@ -33,6 +34,7 @@ from regrow_workers.agent import Agent
 from regrow_workers.batch import CommitPlan, Ends
 from regrow_workers.fail_points import FailPoints
 from regrow_workers.fork_copies import leave_if_copied
+from regrow_workers.own_descriptors import OwnDescriptors
 from regrow_workers.process_memory import give_memory_back
 from regrow_workers.reasons import ASKED, SHUTDOWN, UNREADABLE, WorkerExit
 from regrow_workers.settings import NodeSettings
@@ -112,6 +114,7 @@ class Worker:
         self._slot = slot
         self._stop = stop
         self._connection.interrupt_fd = stop.fileno()
+        self._own = OwnDescriptors(stop.fileno(), self._connection)
         # Called before every handler: nothing stands between it and the slot but in a crash test.
         self._before: Callable[[str], None] = (
             self._begin_and_fail if self._settings.fail_points else slot.begin
@@ -131,6 +134,7 @@ class Worker:
     def _turns(self, entries: Entries) -> WorkerExit:
         """The loop. ``entries`` are read and not yet applied; they are dropped when the base is loaded anew."""
         while not self._stop.requested:
+            self._stop.rearm()
             if self._connection.generation != self._generation:
                 self._reload()
                 entries = []
@@ -299,8 +303,11 @@ class Worker:
                 block_ms=int(self._settings.read_block * 1000),
             )
         except Interrupted:
+            self._own.check()
+            self._stop.look()
             return []
         except StoreError as error:
+            self._own.check_room()
             self._pause(self._watch.failed(error))
             return []
         self._watch.answered()
@@ -317,6 +324,13 @@ class Worker:
 
     def _send_commit(self, plan: CommitPlan, rest: Entries) -> Sent:
         """Send a commit, and in the same round trip read on after the ``rest`` that is in hand."""
+        try:
+            self._own.check()
+        except DescriptorsLost:
+            # One of these transitions did it. Where it was one of many, the next life tries them one by one.
+            if plan.taken == 1:
+                self._slot.begin(plan.commit.cursor)
+            raise
         self._slot.note(Phase.STORING)
         self._fail.reach("before_commit")
         commit = agents.commit(self._keys, self._limits, plan.commit)
@@ -387,6 +401,7 @@ class Worker:
                 # claim that cannot be read says so and ends.
                 if isinstance(error, CorruptKey) and self._base is None:
                     raise
+                self._own.check_room()
                 self._pause(self._watch.failed(error))
                 if self._stop.requested and self._base is None:
                     raise _Left from error
@@ -400,3 +415,4 @@ class Worker:
             time.sleep(min(seconds, ASKED_PACE))
         else:
             select.select([self._stop.fileno()], [], [], seconds)
+            self._stop.look()

@@ -22,6 +22,8 @@ class WorkerConfig:
     settings: NodeSettings
     kind: str = "worker"
     """Of the node: ``effects`` has executors instead of agents' workers."""
+    max_descriptors: int = 1024
+    """Most open descriptors of a worker: the spawner itself has more, one for each worker."""
 
     def to_message(self) -> Message:
         return {
@@ -31,6 +33,7 @@ class WorkerConfig:
             "limits": asdict(self.limits),
             "settings": self.settings.to_json(),
             "kind": self.kind,
+            "max_descriptors": self.max_descriptors,
         }
 
     @classmethod
@@ -42,4 +45,5 @@ class WorkerConfig:
             limits=Limits(**message["limits"]),
             settings=NodeSettings.from_json(message["settings"]),
             kind=message["kind"],
+            max_descriptors=message["max_descriptors"],
         )

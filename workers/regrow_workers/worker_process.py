@@ -18,15 +18,16 @@ from typing import NoReturn, cast
 from pydantic import create_model
 
 from regrow_signals.connection import Connection
-from regrow_signals.errors import Fenced
+from regrow_signals.errors import DescriptorsLost, Fenced
 from regrow_signals.keys import Keys
 from regrow_signals.pool import SlotName
 from regrow_workers.application import Application
 from regrow_workers.fork_copies import leave_if_copied, let_go_in_copies
 from regrow_workers.memory_limit import lift_limit, limit_jumps
-from regrow_workers.os_signals import die_with_parent, name_process, reset_for_child
+from regrow_workers.os_signals import die_with_parent, limit_descriptors, name_process, reset_for_child
 from regrow_workers.pool_roster import SLOT
 from regrow_workers.pool_slot import PoolSlot
+from regrow_workers.process_tree import has_children
 from regrow_workers.purity import guard
 from regrow_workers.reasons import MEMORY, WorkerExit
 from regrow_workers.rehearsal import SCRIPTS, rehearse
@@ -35,6 +36,7 @@ from regrow_workers.spawner_link import Message
 from regrow_workers.stop_request import StopRequest
 from regrow_workers.worker import Worker
 from regrow_workers.worker_config import WorkerConfig
+from regrow_workers.worker_output import bound_output
 
 __all__ = ["WORKER", "Serving", "WorkerProcess", "leave_with", "new_worker", "preload", "run_forked"]
 
@@ -107,6 +109,7 @@ def run_forked(
     def work() -> int:
         name_process(WORKER)
         slot = SlotTable.open_slot(slots_fd, message["slot"])
+        os.close(slots_fd)
         process = WorkerProcess(config, application)
         return process.live(message, slot, lambda: worker or new_worker(config, application, message))
 
@@ -118,6 +121,7 @@ def leave_with(parent: int, work: Callable[[], int]) -> NoReturn:
     code = int(WorkerExit.CRASHED)
     try:
         die_with_parent(parent)
+        os.setsid()  # its signals to "its group" reach nobody else, and all that it starts can be found
         code = work()
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
@@ -135,6 +139,8 @@ class WorkerProcess:
         self._config = config
         self._application = application
         self._is_ready = False
+        bound_output()
+        limit_descriptors(config.max_descriptors)
         reset_for_child(ignored=(signal.SIGINT, signal.SIGHUP))
         self.stop = StopRequest.on(signal.SIGTERM)
         # Blocked since before the fork.
@@ -164,6 +170,9 @@ class WorkerProcess:
         except Fenced:
             slot.note(Phase.SUPERSEDED)
             return WorkerExit.SUPERSEDED
+        except DescriptorsLost as error:
+            slot.end_in_hand(Phase.CRASHED, f"{type(error).__name__}: {error}")
+            return WorkerExit.CRASHED
         except MemoryError:
             lift_limit()
             slot.end_in_hand(Phase.CRASHED, MEMORY)
@@ -204,7 +213,7 @@ class _Beats:
     def _beat(self) -> None:
         self._given.acquire()
         while self._slot is not None:
-            self._slot.beat()
+            self._slot.beat(has_children=has_children())
             time.sleep(BEAT_SECONDS)
 
 

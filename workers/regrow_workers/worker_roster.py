@@ -7,7 +7,7 @@ from typing import Any
 
 from regrow_signals.calls import Call
 from regrow_signals.keys import Keys
-from regrow_workers.lives import Pause
+from regrow_workers.lives import Pauses
 from regrow_workers.node_messages import Order
 from regrow_workers.pool_roster import PoolRoster
 from regrow_workers.reasons import Killed
@@ -32,6 +32,9 @@ class WorkerRoster(Roster):
 
     def __len__(self) -> int:
         return super().__len__() + len(self._pool)
+
+    def pids(self) -> list[int]:
+        return [*super().pids(), *self._pool.pids()]
 
     def next_due(self) -> float:
         return min(super().next_due(), self._pool.next_due())
@@ -82,9 +85,9 @@ class WorkerRoster(Roster):
         super().kill_all(why)
         self._pool.kill_all(why)
 
-    def judge(self, now: float, pause: Pause) -> list[tuple[str, int]]:
-        self._pool.judge(now, pause)
+    def judge(self, now: float, pauses: Pauses) -> list[tuple[str, int]]:
+        self._pool.judge(now, pauses)
         if now >= min(self._judge_at, super().next_due()):
             self._judge_at = now + self._every
-            self._running = super().judge(now, pause)
+            self._running = super().judge(now, pauses)
         return self._running

@@ -8,7 +8,7 @@ from typing import Final
 
 from regrow_workers.effects import settlement
 from regrow_workers.effects.settlement import Held, Settlement
-from regrow_workers.lives import Life, Pause, must_end
+from regrow_workers.lives import Life, Pauses, must_end
 from regrow_workers.reasons import ExitReason, Killed
 from regrow_workers.slots import Phase, Reading
 
@@ -60,21 +60,19 @@ def must_end_executor(
     *,
     start_timeout: float,
     node_timeout: float,
-    pause: Pause,
+    pauses: Pauses,
 ) -> Killed | None:
     """Why the executor has to be ended by SIGKILL now, or None.
 
     In a call only its time limit counts: native code may keep the interpreter's lock, and so the progress counter, for
     as long as the author allowed the call to take.
     """
-    if life.calls > 1 and life.killed is None and reading.phase is Phase.IDLE:
-        blocked = now - reading.since > BLOCKED_SECONDS and not pause.excuses(now, BLOCKED_SECONDS)
-        if blocked:
-            return Killed.FROZEN
+    idle = life.calls > 1 and life.killed is None and reading.phase is Phase.IDLE
+    if idle and pauses.spent(reading.since, now) > BLOCKED_SECONDS:
+        return Killed.FROZEN
     held = held_in(reading)
     life.deadline = float("inf") if held is None else held.timeout_ms / 1000 + GRACE
-    why = must_end(life, reading, now, start_timeout=start_timeout, node_timeout=node_timeout, pause=pause)
-    return None if why is Killed.FROZEN and reading.phase is Phase.APPLYING else why
+    return must_end(life, reading, now, start_timeout=start_timeout, node_timeout=node_timeout, pauses=pauses)
 
 
 def settle_for_the_dead(

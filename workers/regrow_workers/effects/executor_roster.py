@@ -21,7 +21,7 @@ from regrow_workers.effects.executor_life import (
     settle_for_the_dead,
     started_well,
 )
-from regrow_workers.lives import Pause
+from regrow_workers.lives import Pauses
 from regrow_workers.node_messages import Order
 from regrow_workers.os_signals import process_state
 from regrow_workers.reasons import Killed, Knowledge, explain, is_expected
@@ -80,6 +80,9 @@ class ExecutorRoster:
     @property
     def load(self) -> int:
         return sum(in_hand(life) for life in self._lives.values())
+
+    def pids(self) -> list[int]:
+        return [life.pid for life in self._lives.values() if life.pid is not None]
 
     def next_due(self) -> float:
         """When something has to be done, monotonic: a kill, a start that was put off, a second look."""
@@ -178,7 +181,7 @@ class ExecutorRoster:
 
     # Time.
 
-    def judge(self, now: float, pause: Pause) -> list[tuple[str, int]]:
+    def judge(self, now: float, pauses: Pauses) -> list[tuple[str, int]]:
         """Look at every slot, end what has to be ended, start what is missing. No agent's life is beaten for."""
         for life in self._lives.values():
             reading = life.look(now)
@@ -188,7 +191,7 @@ class ExecutorRoster:
                 now,
                 start_timeout=self._settings.start_timeout,
                 node_timeout=self._settings.node_timeout,
-                pause=pause,
+                pauses=pauses,
             )
             if why is Killed.DEADLINE:
                 life.overdue = held_in(reading)

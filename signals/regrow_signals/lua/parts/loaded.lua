@@ -1,7 +1,7 @@
 -- INCLUDE entry_ids
 -- What an owner needs of its agent's record (claim, reload), in the order that the typed callers read; or `corrupt`.
 local LOADED = {'type', 'birth', 'state', 'schema', 'version', 'cursor', 'careful_until', 'trying', 'init', 'max_attempts',
-  'max_kills', 'blocked', 'supervisor', 'max_state', 'guard', 'parent'}
+  'max_kills', 'blocked', 'supervisor', 'max_state', 'guard', 'parent', 'exit_reason'}
 
 local function loaded(agent)
   local record = redis.call('HMGET', agent, unpack(LOADED))
