@@ -68,6 +68,17 @@ def supervision(rounds: int, as_json: bool) -> None:
     _show(measure_supervision(rounds), as_json)
 
 
+@bench_command.command("signals")
+@click.option("--quick", is_flag=True, help="With a fraction of the size, to see that it runs.")
+@json_option
+def signals(quick: bool, as_json: bool) -> None:
+    """What signals and directives cost: publishing to a thousand subscribers."""
+    from regrow.bench.signals import measure_signals  # starts systems; not needed by other commands
+
+    for row, result in measure_signals(quick=quick).items():
+        _show({"row": row, **result}, as_json)
+
+
 def _show(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(result)

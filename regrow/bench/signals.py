@@ -1,0 +1,14 @@
+"""Signals and directives: one function for each row of ``regrow bench signals``; each starts a system of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regrow.bench.publish import measure_publish
+
+__all__ = ["measure_signals"]
+
+
+def measure_signals(*, quick: bool = False) -> dict[str, Any]:
+    """All rows; ``quick`` with a fraction of the rounds, to see that they run."""
+    return {"publish": measure_publish(5 if quick else 50)}
