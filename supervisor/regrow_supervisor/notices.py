@@ -124,7 +124,9 @@ def _to_parent(
         data = {**told, "incarnation": incarnation, "reason": reason, "will_restart": again}
         yield Notice(parent.id, f"{agent}#{incarnation}:exit", ChildExit.signal_type, data)
     started = (
-        after is not None and after.status == "running" and (before is None or before.status == "starting")
+        after is not None
+        and after.status == "running"
+        and (before is None or before.status == "starting" or before.incarnation != after.incarnation)
     )
     if after is not None and started and _wants(parent, ChildStarted.signal_type):
         data = {**told, "incarnation": after.incarnation}

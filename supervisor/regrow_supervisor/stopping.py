@@ -29,6 +29,9 @@ def next_down(world: World, s: SupervisorState, below: int, lowest: int, mode: s
         if not lowest <= child.place < below:
             continue
         if child.alive and child.pooled:
+            if world.at_once <= 0:
+                s.plan = (*s.plan, ["down", child.place + 1, lowest, mode])
+                return
             begin_stop(world, s, child, mode)
         elif child.alive:
             s.plan = (*s.plan, ["down", child.place, lowest, mode])
@@ -48,7 +51,8 @@ def begin_stop(world: World, s: SupervisorState, child: ChildState, mode: str, *
         _stopped(world, s, child, mode, reason, found_dead=True)
         return
     if child.pooled:
-        _stopped(world, s, child, mode, _stop_pooled(world, s, child), found_dead=False)
+        told = f"shutdown:{said}" if said else ""
+        _stopped(world, s, child, mode, _stop_pooled(world, s, child), found_dead=False, told=told)
         return
     child = set_child(s, child, status="stopping")
     due = world.now_ms + child.shutdown_ms if child.is_supervisor and child.shutdown_ms > 0 else 0
@@ -75,6 +79,7 @@ def _stop_pooled(world: World, s: SupervisorState, child: ChildState) -> str:
         pooled=True,
     )
     world.say(stop)
+    world.at_once -= 1
     return stop.pooled_reason
 
 
@@ -121,6 +126,9 @@ def _stopped(
 
 def stop_all(world: World, s: SupervisorState) -> None:
     """A dynamic supervisor ends: its children are asked all at once, each with its own time, in no order."""
+    if not _stop_all_pooled(world, s):
+        s.plan = (*s.plan, ["all"])
+        return
     left, errors = 0, list[list[str]]()
     for child in list(s.children.values()):
         if not child.alive:
@@ -128,9 +136,7 @@ def stop_all(world: World, s: SupervisorState) -> None:
                 set_child(s, child, status="stopped")
             continue
         reason = take_exit(s, child)
-        if reason is None and child.pooled:
-            set_child(s, child, status="stopped", reason=_stop_pooled(world, s, child))
-        elif reason is None:
+        if reason is None:
             left += 1
             _ask(world, s, set_child(s, child, status="stopping"))
         else:
@@ -139,6 +145,22 @@ def stop_all(world: World, s: SupervisorState) -> None:
                 errors.append([child.id, reason])
     s.waiting = {"for": "stops", "left": left, "errors": errors}
     absorb_stops(world, s)
+
+
+def _stop_all_pooled(world: World, s: SupervisorState) -> bool:
+    """End those that nobody has to wait for; False: there are more of them than one decision may stop."""
+    for child in list(s.children.values()):
+        if not (child.alive and child.pooled):
+            continue
+        if world.at_once <= 0:
+            return False
+        reason = take_exit(s, child)
+        if reason is None:
+            reason = _stop_pooled(world, s, child)
+        elif _is_error(s, child, reason, found_dead=True):
+            world.report(s, "shutdown_error", child, reason)
+        _down_with_all(world, s, child, reason)
+    return True
 
 
 def absorb_stops(world: World, s: SupervisorState) -> bool:

@@ -16,7 +16,7 @@ from regrow_supervisor.restart_types import is_unreadable
 from regrow_supervisor.states import ChildState, SupervisorState
 
 AT_ONCE = 1_000
-"""Pooled children that one decision starts."""
+"""Pooled children that one decision starts or stops."""
 
 __all__ = ["World", "dead_in_queue", "take_exit"]
 
@@ -31,7 +31,7 @@ class World:
         self.removed: dict[str, None] = {}
         self.runnable: deque[str] = deque()
         self.at_once = AT_ONCE
-        """How many pooled children this decision may still start in a row; the next tick goes on."""
+        """How many pooled children this decision may still start or stop in a row; the next tick goes on."""
         self._states = states
 
     def get(self, path: str) -> SupervisorState | None:

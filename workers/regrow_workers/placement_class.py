@@ -31,9 +31,8 @@ def placement_class(agent_type: str, labels: Mapping[str, str]) -> str:
 def queues_of(classes: Iterable[str], schemas: Mapping[str, int], labels: Mapping[str, str]) -> list[str]:
     """Run queues that a node serves with these agent types (name -> schema of its code) and labels."""
     offered = {*labels, *(f"{name}={value}" for name, value in labels.items())}
-    wanted = dict.fromkeys((*schemas, *classes))
     return [
-        f"{each}@{schema}" for each in wanted for schema in range(_schema_for(each, schemas, offered) + 1)
+        f"{each}@{schema}" for each in classes for schema in range(1, _schema_for(each, schemas, offered) + 1)
     ]
 
 
