@@ -1,4 +1,4 @@
-"""A node without processes: carries out orders, drives its workers in turn, reports how each life ended."""
+"""A node without processes: carries out orders, drives its workers and its slot, reports how each life ended."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import Any
 
 from regrow.testing.memory_connection import MemoryConnection
 from regrow.testing.memory_server import MemoryServer
+from regrow.testing.stepped_slot import SteppedSlot
 from regrow.testing.stepped_worker import Died, SteppedWorker
 from regrow_signals import nodes, relay
 from regrow_signals.errors import Fenced
 from regrow_signals.ids import new_id
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
+from regrow_signals.pool import NodeGone, SlotName
 from regrow_workers.agent import Agent
 from regrow_workers.purity import guard
-from regrow_workers.reasons import MEMORY, Killed, Knowledge, WorkerExit, explain, spawner_lost
+from regrow_workers.reasons import MEMORY, ExitReason, Killed, Knowledge, WorkerExit, explain, spawner_lost
 from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase
 
@@ -61,6 +63,8 @@ class SimulatedNode:
         self._reach = reach
         self._cursor = "0"
         self._lives: dict[tuple[str, int], _Life] = {}
+        self._slot: SteppedSlot | None = None
+        self._slots = 0
         self._draining = False
 
     @property
@@ -94,6 +98,8 @@ class SimulatedNode:
         for life in list(self._lives.values()):
             if (life.agent, life.incarnation) in self._lives:
                 done = self._turn(life) or done
+        if self._slot is not None:
+            done = self._turn_slot(self._slot) or done
         return self._relay() or done
 
     def kill(self, agent: str, incarnation: int, killed: Killed | None = None) -> bool:
@@ -115,6 +121,8 @@ class SimulatedNode:
         """The spawner died: all its workers with it."""
         for life in list(self._lives.values()):
             self._report(life, *_as_report(spawner_lost()))
+        if self._slot is not None:
+            self._slot_ended(self._slot, spawner_lost())
 
     def drain(self) -> None:
         """As on SIGTERM: no new start, everybody is asked to release, then the node leaves."""
@@ -124,6 +132,7 @@ class SimulatedNode:
             life.worker.asked.request()
             while (life.agent, life.incarnation) in self._lives:
                 self._turn(life)
+        self._slot = None
         self._connection.call(nodes.node_event(self._keys, self.node, "left"))
         self.frozen = True
 
@@ -176,6 +185,44 @@ class SimulatedNode:
         )
         self._connection.call(nodes.report_exit(self._keys, report))
 
+    # The slot of pooled agents.
+
+    def _turn_slot(self, slot: SteppedSlot) -> bool:
+        before = guard.mode
+        guard.set_mode(self._settings.guard)
+        try:
+            return slot.step()
+        except NodeGone:
+            self._slot = None
+            return False
+        except Died as death:
+            self._slot_ended(slot, explain(-signal.SIGKILL, slot.reading(), Knowledge(death.killed)))
+        except MemoryError:
+            slot.slot.end_in_hand(Phase.CRASHED, MEMORY)
+            self._slot_ended(slot, explain(WorkerExit.CRASHED, slot.reading(), Knowledge()))
+        except SystemExit as leaving:
+            status = leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code))
+            self._slot_ended(slot, explain(status, slot.reading(), Knowledge()))
+        finally:
+            guard.set_mode(before)
+        return True
+
+    def _slot_ended(self, slot: SteppedSlot, reason: ExitReason) -> None:
+        slot.free(reason)
+        self._slot = self._new_slot()
+
+    def _new_slot(self) -> SteppedSlot:
+        self._slots += 1
+        return SteppedSlot(
+            name=SlotName(self.node, self._slots),
+            agent_types=self._types,
+            connection=MemoryConnection(self._server),
+            keys=self._keys,
+            limits=self._limits,
+            settings=self._settings,
+            reach=self._reach,
+        )
+
     # Orders.
 
     def _take_orders(self) -> bool:
@@ -186,6 +233,9 @@ class SimulatedNode:
         return bool(entries)
 
     def _carry_out(self, order: Mapping[str, str]) -> None:
+        if order["order"] == "pool":
+            self._slot = self._slot or self._new_slot()
+            return
         agent, incarnation = order["agent"], int(order["incarnation"])
         life = self._lives.get((agent, incarnation))
         match order["order"]:

@@ -21,7 +21,7 @@ from regrow_workers.slots import Phase, Reading, Slot
 from regrow_workers.stop_request import StopRequest
 from regrow_workers.worker import Worker
 
-__all__ = ["Died", "KillStep", "SteppedWorker"]
+__all__ = ["Died", "Flag", "KillStep", "SteppedWorker", "Steps"]
 
 KillStep = Literal["before_claim", "before_read", "after_read", "in_handler", "before_commit", "after_commit"]
 """Where a life may be killed: the steps of the worker's loop, in order."""
@@ -38,7 +38,7 @@ class Died(BaseException):
         self.killed = killed
 
 
-class _Flag(StopRequest):
+class Flag(StopRequest):
     """A request to stop without operating-system signals."""
 
     def __init__(self) -> None:
@@ -51,11 +51,12 @@ class _Flag(StopRequest):
         self.requested = True
 
 
-class _Steps(FailPoints):
+class Steps(FailPoints):
     """Tells each step that the worker reaches."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         super().__init__({}, 0)
+        self.armed = True
         self._tell = tell
 
     def reach(self, step: str) -> None:
@@ -91,9 +92,9 @@ class SteppedWorker(Worker):
         )  # a slow machine ends no batch early: a test meets the same batches everywhere
         self._slot = self.slot = Slot(mmap.mmap(-1, mmap.PAGESIZE), 0)
         self.slot.note(Phase.BOOT)
-        self._stop = self.asked = _Flag()
+        self._stop = self.asked = Flag()
         self._own = OwnDescriptors(-1, connection)
-        self._fail = _Steps(reach)
+        self._fail = Steps(reach)
         self._before = self._begin_and_fail
         self._entries: Entries | None = None
 

@@ -8,7 +8,7 @@ import mmap
 import pytest
 
 from regrow_signals.pool import SlotName
-from regrow_workers.lives import Pause
+from regrow_workers.lives import Pauses
 from regrow_workers.placement_class import placement_class, queues_of
 from regrow_workers.pool_hand import InHand
 from regrow_workers.pool_lives import (
@@ -96,7 +96,7 @@ def test_the_deadline_is_that_of_the_agent_in_hand() -> None:
     def verdict(deadline_ms: int | None, seconds: float) -> Killed | None:
         holder = InHand("a", 1, deadline_ms).to_text()
         life = slot(1, Phase.APPLYING, since=NOW - seconds, entry="1-0", holder=holder)
-        return must_end_slot(life, TWO, NOW, Pause())
+        return must_end_slot(life, TWO, NOW, Pauses())
 
     assert verdict(None, 4.0) is None
     assert verdict(None, 6.0) is Killed.DEADLINE
@@ -108,14 +108,14 @@ def test_the_deadline_is_that_of_the_agent_in_hand() -> None:
 def test_the_end_of_a_slot_is_that_of_the_agent_in_hand() -> None:
     life = stuck(1)
 
-    end = end_in_hand(life, life.looked, SIGKILL)
+    end = end_in_hand("n", life.looked, SIGKILL)
 
     assert end is not None
     assert (end.agent, end.incarnation, end.in_hand, end.charge) == ("device-7", 3, "1-0", "kill")
     between = slot(1, Phase.STORING, holder=IN_HAND.to_text())
-    assert end_in_hand(between, between.looked, SIGKILL) is None
+    assert end_in_hand("n", between.looked, SIGKILL) is None
     reading = slot(1, Phase.READING, holder=IN_HAND.to_text())
-    assert end_in_hand(reading, reading.looked, SIGKILL) is not None
+    assert end_in_hand("n", reading.looked, SIGKILL) is not None
 
 
 def test_a_slot_that_never_served_is_not_replaced_at_once() -> None:

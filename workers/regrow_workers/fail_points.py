@@ -17,6 +17,8 @@ class FailPoints:
 
     def __init__(self, points: Mapping[str, int], incarnation: int) -> None:
         self._left = dict(points) if incarnation == 1 else {}
+        self.armed = bool(self._left)
+        """Whether any step is of interest: nothing need be called for one that is not."""
 
     def reach(self, step: str) -> None:
         left = self._left.get(step)

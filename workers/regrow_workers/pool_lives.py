@@ -100,14 +100,14 @@ def started_well(life: SlotLife, reading: Reading, now: float) -> bool:
     return reading.phase is not Phase.CRASHED or reading.entry != "" or now - life.forked_at > YOUNG
 
 
-def end_in_hand(life: SlotLife, reading: Reading, reason: ExitReason) -> ExitReport | None:
-    """The end of the agent's life that the slot's process was in; None: it had begun nothing."""
+def end_in_hand(node: str, reading: Reading, reason: ExitReason) -> ExitReport | None:
+    """The end of the agent's life that a slot's process was in; None: it had begun nothing."""
     begun = reading.entry or reading.phase is Phase.READING
     in_hand = InHand.from_text(reading.holder) if begun else None
     if in_hand is None:
         return None
     return ExitReport(
-        node=life.name.node,
+        node=node,
         agent=in_hand.agent,
         incarnation=in_hand.incarnation,
         reason=reason.reason,

@@ -227,7 +227,7 @@ class PoolRoster:
         self._hand_in(pool.free_slot(self._keys, life.name, spare=in_hand.agent))
 
     def _ended(self, life: SlotLife, reading: Reading, reason: ExitReason) -> None:
-        ended = end_in_hand(life, reading, reason)
+        ended = end_in_hand(life.node, reading, reason)
         if not life.forgotten:
             self._hand_in(pool.free_slot(self._keys, life.name, ended=ended))
             now = time.monotonic()

@@ -12,7 +12,7 @@ import os
 import secrets
 import select
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -28,7 +28,6 @@ from regrow_signals.pool import Claimed, Claims, NodeGone, SlotName
 from regrow_workers import log
 from regrow_workers.agent import Agent
 from regrow_workers.fail_points import FailPoints
-from regrow_workers.fork_copies import leave_if_copied
 from regrow_workers.own_descriptors import OwnDescriptors
 from regrow_workers.placement_class import queues_of
 from regrow_workers.pool_step import apply_claimed, cannot_read
@@ -94,6 +93,9 @@ class PoolSlot:
             journal_bytes=min(limits.journal_bytes, limits.pool_journal_bytes),
         )
         self._settings = settings
+        self.clock: Callable[[], float] = time.monotonic
+        """For the bounds of a slice."""
+
         self._fail = FailPoints(settings.fail_points, name.number)
         self._watch = StoreWatch(_LOG, f"slot {name.number}")
         self._queues: list[str] = []
@@ -210,7 +212,7 @@ class PoolSlot:
 
     def _apply(self, claimed: Claimed) -> list[Call[Any]]:
         """One slice of one agent: its commit, and what follows from its end, if it ends."""
-        calls = apply_claimed(
+        return apply_claimed(
             claimed,
             self._types[claimed.loaded.type],
             self._slot,
@@ -219,10 +221,9 @@ class PoolSlot:
             settings=self._settings,
             fail=self._fail,
             refused=self._refused.get(claimed.owner.agent, {}),
+            clock=self.clock,
+            check=self._own.check,
         )
-        leave_if_copied()
-        self._own.check()
-        return calls
 
     def _is_aside(self, agent: str) -> bool:
         return self._aside.get(agent, 0.0) > time.monotonic()

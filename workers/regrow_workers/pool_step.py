@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from regrow_signals import agents
@@ -18,6 +17,7 @@ from regrow_workers import batch
 from regrow_workers.agent import Agent
 from regrow_workers.batch import Ends
 from regrow_workers.fail_points import FailPoints
+from regrow_workers.fork_copies import leave_if_copied
 from regrow_workers.pool_hand import InHand
 from regrow_workers.reasons import REASON_LENGTH, UNREADABLE
 from regrow_workers.settings import NodeSettings
@@ -37,11 +37,14 @@ def apply_claimed(
     settings: NodeSettings,
     fail: FailPoints,
     refused: Mapping[str, tuple[str, str]],
+    clock: Callable[[], float],
+    check: Callable[[], object],
 ) -> list[Call[Any]]:
     """Apply the first entries, up to the bounds of a slice; the calls that make it true.
 
     While it runs the progress slot says for whom. An exception that is no handler's (initial data that does not fit, a
-    defect of ours) ends this agent's life, not the slot.
+    defect of ours) ends this agent's life, not the slot. ``check`` raises where the process is not fit to go on: with
+    this agent in hand, whose doing it is.
     """
     owner = claimed.owner
 
@@ -58,9 +61,9 @@ def apply_claimed(
             claimed.loaded,
             claimed.entries,
             limits,
-            time.monotonic,
+            clock,
             owner=owner,
-            before=begin if settings.fail_points else slot.begin,
+            before=begin if fail.armed else slot.begin,
             max_signals=settings.read_count,
             check_every=settings.check_every,
             refused=refused,
@@ -71,8 +74,11 @@ def apply_claimed(
     except UnreadableState as error:
         return cannot_read(keys, owner, str(error))
     except Exception as error:  # noqa: BLE001  whatever it is, it is this agent's alone
+        leave_if_copied()
         reason = f"exception:{exception_line(error)}"
         return [_end(keys, owner, reason, error=exception_trace(error))]
+    leave_if_copied()
+    check()
     slot.note(Phase.STORING)
     return calls if plan.ends is None else [*calls, *_ends(keys, owner, plan.ends)]
 
