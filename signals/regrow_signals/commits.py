@@ -128,17 +128,23 @@ class DeadAppend:
 
 
 class JournalAppend(NamedTuple):
-    """One transition; ``state`` (JSON) goes with the last one of a commit. A tuple: one is made for every signal."""
+    """One transition. ``state`` (JSON) goes with the last one of a commit; ``more`` are further fields of its signal.
+
+    ``data`` is empty where it is too large to be kept. A tuple: one is made for every signal.
+    """
 
     entry: str
-    signal_id: str
-    type: str
-    at_ms: int
     version: int
     directives: str
     digest: str
     outcome: str
-    state: str | None = None
+    signal_id: str
+    type: str
+    at_ms: int
+    source: str
+    data: str
+    state: str = ""
+    more: tuple[str, ...] = ()
 
 
 Append = EmitAppend | EffectAppend | DeadAppend | JournalAppend
@@ -215,8 +221,8 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
         args += (effect.effect_id, effect.name, effect.args, effect.timeout_ms, effect.retries)
         args += (int(effect.idempotent), effect.backoff_ms, ASYNC_QUEUE if effect.awaited else "")
     for entry in plan.journal:
-        args += entry[:8]
-        args += (0, "") if entry.state is None else (1, entry.state)
+        args += entry[:10]
+        args += (entry.state, len(entry.more), *entry.more)
     for counter in counters.items():
         args += counter
     return Call(COMMIT, names, args, lambda reply: _reply(reply, agent), repeatable=True, hint=agent)
@@ -249,7 +255,10 @@ def journal_length(limits: Limits, journal: Sequence[JournalAppend]) -> int:
     """How many entries the journal keeps so that it stays near both bounds, judged by the size of this commit's own."""
     if not journal:
         return limits.journal_entries
-    size = sum(len(one.directives) + len(one.state or "") + 200 for one in journal) // len(journal)
+    size = sum(
+        len(one.directives) + len(one.data) + len(one.state) + sum(map(len, one.more)) + 200
+        for one in journal
+    ) // len(journal)
     return max(1, min(limits.journal_entries, limits.journal_bytes // size))
 
 

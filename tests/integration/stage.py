@@ -144,5 +144,7 @@ def effect(n: int = 1, *, idempotent: bool = True) -> EffectAppend:
     return EffectAppend(f"birth:1-1:{n}", "charge", '["o-1",500]', 60_000, 3, idempotent)
 
 
-def transition(n: int = 1, state: str | None = None) -> JournalAppend:
-    return JournalAppend(f"{n}-1", f"s-{n}", "ticket.opened", 1000 + n, n, "[]", "d" * 16, "applied", state)
+def transition(n: int = 1, state: str = "") -> JournalAppend:
+    return JournalAppend(
+        f"{n}-1", n, "[]", "d" * 16, "applied", f"s-{n}", "ticket.opened", 1000 + n, "shop", "{}", state
+    )

@@ -74,7 +74,11 @@ class Life:
                 first, "rejected", "why", 1, {"id": "s-0", "type": "deed", "source": "x", "data": "{}"}
             )
         ]
-        journal = [JournalAppend(second, "s-1", "deed", 5, 1, "[]", "d", "applied", '{"n":1}')]
+        journal = [
+            JournalAppend(
+                second, 1, "[]", "d", "applied", "s-1", "deed", 5, "x", "{}", '{"n":1}', ("hops", "2")
+            )
+        ]
         step = commit(
             owner, loaded, second, emits=emits, effects=effects, dead=dead, journal=journal, failed=1
         )

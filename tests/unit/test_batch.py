@@ -351,7 +351,8 @@ def test_stop_ends_the_batch_and_what_came_with_it_is_committed() -> None:
 
 
 def test_the_journal_tells_each_transition_and_holds_the_state_at_the_last() -> None:
-    found = planned(entry(1), entry(2, "emit"), entry(3, "reject"), entry(4, "nothing"))
+    entries = [entry(1), entry(2, "emit"), entry(3, "reject"), entry(4, "nothing")]
+    found = planned(*entries)
 
     journal = found.commit.journal
     assert [(j.entry, j.signal_id, j.type, j.at_ms, j.version, j.outcome) for j in journal] == [
@@ -360,7 +361,8 @@ def test_the_journal_tells_each_transition_and_holds_the_state_at_the_last() -> 
         ("2000-3", "s-3", "do", 2000, 42, "rejected"),
         ("2000-4", "s-4", "do", 2000, 43, "unchanged"),
     ]
-    assert [j.state for j in journal] == [None, None, None, found.commit.state]
+    assert [j.data for j in journal] == [fields["data"] for _, fields in entries]
+    assert [j.state for j in journal] == ["", "", "", found.commit.state]
     assert json.loads(journal[1].directives) == [{"emit": "do", "to": "other"}, {"emit": "x.y", "to": "b"}]
     assert journal[0].directives == "[]"
     assert journal[0].digest != journal[1].digest == journal[2].digest == journal[3].digest

@@ -74,7 +74,7 @@ def test_counts_in_the_header_match_the_lists() -> None:
         emits=[EmitAppend("b", {"id": "1"}), EmitAppend("c", {"id": "2"}), EmitAppend("b", {"id": "3"})],
         effects=[EffectAppend("e", "charge", "[]", 1, 2, True)],
         dead=[DeadAppend("1-1", "bad", "", 1, {"id": "x"})],
-        journal=[JournalAppend("1-1", "s", "t", 1, 1, "[]", "d", "applied")],
+        journal=[JournalAppend("1-1", 1, "[]", "d", "applied", "s", "t", 1, "x", "{}")],
         handled=3,
     )
     call = commit(KEYS, Limits(), plan)
@@ -85,7 +85,7 @@ def test_counts_in_the_header_match_the_lists() -> None:
         2, 1, 3, 1, 1, 1,
     ]  # fmt: skip
     assert len(call.keys) == len(header.keys) + 2 * 3 + 1
-    assert len(call.args) == len(header.args) + 2 + (5 + 2) + 3 * (2 + 2) + 8 + 10 + 2
+    assert len(call.args) == len(header.args) + 2 + (5 + 2) + 3 * (2 + 2) + 8 + 12 + 2
 
 
 def test_emits_to_one_target_name_its_keys_once() -> None:
@@ -123,13 +123,15 @@ def test_counters_of_the_plan_and_ours_are_added_up() -> None:
 
 def test_journal_of_large_states_is_kept_shorter() -> None:
     limits = Limits(journal_entries=100, journal_bytes=1 << 20)
-    small = JournalAppend("1-1", "s", "t", 1, 1, "[]", "d", "applied", "{}")
+    small = JournalAppend("1-1", 1, "[]", "d", "applied", "s", "t", 1, "x", "{}", "{}")
     large = small._replace(state="x" * (1 << 20))
 
     assert journal_length(limits, []) == 100
     assert journal_length(limits, [small] * 10) == 100
     assert journal_length(limits, [large]) == 1
     assert 1 < journal_length(limits, [small._replace(state="x" * 100_000)]) < 12
+    assert 60 < journal_length(limits, [small._replace(data="x" * 16_384)]) < 65
+    assert 60 < journal_length(limits, [small._replace(more=("extensions", "x" * 16_384))]) < 65
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=300), st.integers(10, 100))

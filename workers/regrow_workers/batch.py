@@ -40,6 +40,7 @@ from regrow_workers.asking_appends import death_notice
 from regrow_workers.dead_reasons import condemned_reason, failure_of, is_signal, what_is_wrong
 from regrow_workers.delivery import Addressee, Delivery
 from regrow_workers.directive_appends import NOTHING, Appends, lay_out
+from regrow_workers.journal_lines import kept_signal
 from regrow_workers.outcomes import (
     Crashed,
     Impossible,
@@ -357,18 +358,24 @@ class _Batch:
         return outcome
 
     def _note(self, delivery: Delivery, appends: Appends, outcome: str) -> None:
+        data, more = kept_signal(delivery)
         self.journal.append(
             JournalAppend(
                 delivery.entry,
-                delivery.id,
-                delivery.type,
-                delivery.at_ms,
                 self.version,
                 appends.journal,
                 self.digest,
                 outcome,
+                delivery.id,
+                delivery.type,
+                delivery.at_ms,
+                delivery.source,
+                data,
+                "",
+                more,
             )
         )
+        self.size += len(data)
         self.cursor = delivery.entry
 
     def _stored(self) -> State:

@@ -47,6 +47,12 @@ class Delivery:
         return made
 
     @property
+    def source(self) -> str:
+        """The sender's name; empty where the entry says none."""
+        source = self.fields.get("source", "")
+        return source if isinstance(source, str) else ""
+
+    @property
     def at_ms(self) -> int:
         """The time of acceptance by the clock of Redis: the entry's own, else that of its id."""
         text = self.fields.get("at_ms")

@@ -41,7 +41,8 @@
 -- ARGV 28 others           how many directives of other kinds
 -- ARGV ... lists           kind keys n, word.. (of others) | target | entry reason error attempts n field.. | target no (0: to subscribers), n, field.. |
 --                          id name args timeout retries idempotent backoff queue |
---                          entry signal type at_ms version directives digest outcome has_state state | counter, by
+--                          entry version directives digest outcome signal type at_ms source data state n word.. |
+--                          counter, by
 -- REPLY ok <landed before> <blocked> <held>
 -- REPLY corrupt <key> <why>
 -- REPLY refused fenced
@@ -67,6 +68,7 @@
 -- INCLUDE subscribers
 -- INCLUDE overflow
 -- INCLUDE publications
+-- INCLUDE journal
 local agent = KEYS[1]
 local mailbox = KEYS[2]
 local outbox = KEYS[3]
@@ -221,19 +223,7 @@ end
 
 write_directives(others, work, false)
 
--- A journal that takes no entry any more costs the journal, not the agent: pcall.
-for _ = 1, transitions do
-  local a = at
-  if ARGV[a + 9] == '1' then
-    redis.pcall('XADD', journal, '*', 'entry', ARGV[a + 1], 'signal', ARGV[a + 2], 'type', ARGV[a + 3], 'at_ms', ARGV[a + 4],
-      'version', ARGV[a + 5], 'directives', ARGV[a + 6], 'digest', ARGV[a + 7], 'outcome', ARGV[a + 8], 'state', ARGV[a + 10])
-  else
-    redis.pcall('XADD', journal, '*', 'entry', ARGV[a + 1], 'signal', ARGV[a + 2], 'type', ARGV[a + 3], 'at_ms', ARGV[a + 4],
-      'version', ARGV[a + 5], 'directives', ARGV[a + 6], 'digest', ARGV[a + 7], 'outcome', ARGV[a + 8])
-  end
-  at = at + 10
-end
-if transitions > 0 then redis.call('XTRIM', journal, 'MAXLEN', '~', ARGV[21]) end
+at = write_journal(journal, transitions, at, ARGV[14], ARGV[21])
 
 for _ = 1, raises do
   count(counters, ARGV[at + 1], ARGV[at + 2])
