@@ -30,6 +30,7 @@ HOMES = {
     "state": "look",
     "tree": "look",
     "events": "look",
+    "replay": "replay",
     "dead": "dead",
     "effect": "effect",
     "kill": "steer",

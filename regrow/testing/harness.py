@@ -33,7 +33,7 @@ from regrow_signals.errors import BadDefinition, BadInput, NoSuchAgent, RegrowEr
 from regrow_signals.limits import Limits
 from regrow_signals.mailbox import Receipt, Status
 from regrow_signals.publishing import Published
-from regrow_signals.signal import Payload
+from regrow_signals.signal import Payload, Signal
 from regrow_supervisor.inbox import next_due
 from regrow_supervisor.spec import Supervisor
 from regrow_supervisor.timekeeper import fire_due
@@ -42,6 +42,7 @@ from regrow_workers.application import Application, types_by_name
 from regrow_workers.effects.effect import registered_effects
 from regrow_workers.purity import GuardMode
 from regrow_workers.reasons import Killed
+from regrow_workers.replay import Replayed, replay
 from regrow_workers.settings import NodeSettings
 
 __all__ = ["Harness", "NeverIdle", "Transition"]
@@ -123,7 +124,9 @@ class Harness:
         """The clock of everybody here: a handler's ``ctx.now``, Redis, the watchdog."""
         return datetime.fromtimestamp((self._epoch_ms + self._elapsed_ms) / 1000, UTC)
 
-    def send(self, agent: str, what: Payload | str, data: object = None, **attributes: Any) -> SentReceipt:
+    def send(
+        self, agent: str, what: Payload | Signal | str, data: object = None, **attributes: Any
+    ) -> SentReceipt:
         """As ``Client.send``: the signal is accepted, nobody has looked at it yet."""
         return self.client.send(agent, what, data, **attributes)
 
@@ -243,6 +246,13 @@ class Harness:
             )
             for _, line in lines
         ]  # fmt: skip
+
+    def replay(self, agent: str) -> Replayed:
+        """The agent's journal run again: every step, and the version at which one came out otherwise, if one did."""
+        record = self.record(agent)
+        lines = self.client.connection.command(views.journal(self._keys, agent, count=1000))
+        kind = self._application.agent_types[record["type"]]
+        return replay(kind, record, [line for _, line in lines], agent=agent, limits=self._limits)
 
     def directives(self, agent: str) -> list[Mapping[str, str]]:
         """All directives of the journal in order: ``{"emit": "invoice.due", "to": "billing"}``."""

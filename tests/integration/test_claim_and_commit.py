@@ -164,6 +164,10 @@ def test_commit_writes_state_version_cursor_and_trims_what_was_applied(stage: St
     journal = stage.entries(stage.keys.journal("a"))
     assert [one["version"] for one in journal] == ["1", "2"]
     assert [one.get("state") for one in journal] == [None, '{"open":2}']
+    assert [one.get("schema") for one in journal] == [None, "1"]
+    assert [(one["signal"], one["type"], one["source"], one["data"]) for one in journal] == [
+        ("s-1", "ticket.opened", "shop", "{}"), ("s-2", "ticket.opened", "shop", "{}"),
+    ]  # fmt: skip
     counters = stage.counters()
     assert counters["signals_applied_total|type=desk"] == 2
     assert counters["step_seconds_count|type=desk"] == 2

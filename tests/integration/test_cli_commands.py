@@ -56,6 +56,9 @@ def run() -> Iterator[Run]:
     """Runs ``regrow`` beside a system of its own."""
     folder = Path(tempfile.mkdtemp(prefix="regrow-cli-"))
     (folder / "shop.py").write_text(APPLICATION)
+    (folder / "shop_of_tomorrow.py").write_text(
+        APPLICATION.replace("state.total + add.by", "state.total + 2 * add.by")
+    )
     environment = {
         **os.environ,
         "REGROW_STATE_DIR": str(folder),
@@ -152,6 +155,24 @@ def test_what_came_instead_of_a_reply_is_told_by_the_exit_code(run: Run) -> None
     assert "no handler has replied" in silent.stderr and "--id si-1" in silent.stderr
     assert nobody.returncode == 1
     assert "dropped" in run("dead", "drop", "a", "--all").stdout
+
+
+def test_a_journal_is_run_again_and_other_code_is_found_by_the_version(run: Run) -> None:
+    version = document(run("state", "b", "--json"))["version"]
+    assert run("send", "b", "add", '{"by": 3}', "--wait", "10").returncode == 0
+    assert run("ask", "b", "total", '{"times": 1}').returncode == 0
+
+    same = run("replay", "b", "shop:tree", "--from", str(version + 1), process=True)
+    other = run("replay", "b", "shop_of_tomorrow:tree", "--json", process=True)
+
+    assert same.returncode == 0, same.stderr
+    assert "total: " in same.stdout and "2 transitions of b came out as they did" in same.stdout
+    assert other.returncode == 1, other.stderr
+    found = json.loads(other.stdout)
+    assert version + 1 in [step["version"] for step in found["steps"] if "state" in step["differs"]]
+    assert found["differs_at"] <= version + 1
+    assert run("replay", "nobody", "shop:tree").returncode == 1
+    assert run("replay", "b", "no.such:tree").returncode == 78
 
 
 def test_rejected_signal_is_a_dead_letter_that_can_be_listed_retried_and_dropped(run: Run) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
-from zlib import crc32
 
 from regrow_signals.agents import Loaded, is_careful
 from regrow_signals.commits import (
@@ -23,14 +22,7 @@ from regrow_signals.commits import (
     Owner,
     newer,
 )
-from regrow_signals.errors import (
-    BadInput,
-    BadPayload,
-    DirectiveRefused,
-    NotStrictJSON,
-    TooLarge,
-    UnreadableState,
-)
+from regrow_signals.errors import BadInput, BadPayload, NotStrictJSON, UnreadableState
 from regrow_signals.families import ParentAppend
 from regrow_signals.limits import Limits
 from regrow_signals.notices import NOTICE, parent_after
@@ -39,21 +31,13 @@ from regrow_workers.agent import Agent
 from regrow_workers.asking_appends import death_notice
 from regrow_workers.dead_reasons import condemned_reason, failure_of, is_signal, what_is_wrong
 from regrow_workers.delivery import Addressee, Delivery
-from regrow_workers.directive_appends import NOTHING, Appends, lay_out
-from regrow_workers.journal_lines import kept_signal
-from regrow_workers.outcomes import (
-    Crashed,
-    Impossible,
-    NewState,
-    Outcome,
-    Rejected,
-    Unchanged,
-    UnhandledType,
-    Unstorable,
-)
+from regrow_workers.directive_appends import NOTHING, Appends
+from regrow_workers.journal_lines import digest_of, kept_signal
+from regrow_workers.laid_step import laid_step
+from regrow_workers.outcomes import Crashed, NewState, Outcome, Rejected, UnhandledType
 from regrow_workers.purity import GuardMode
 from regrow_workers.state import State, encode_state, parse_state
-from regrow_workers.transition import crashed, take
+from regrow_workers.transition import take
 from regrow_workers.transition_times import TransitionTimes
 
 __all__ = ["CommitPlan", "Ends", "Entry", "plan"]
@@ -152,7 +136,7 @@ class _Batch:
         self.refused = refused
         self.addressee = Addressee(loaded.agent, loaded.birth, loaded.supervisor, loaded.parent)
         self.state, self.encoded = _current(agent_type, loaded)
-        self.digest = _digest(self.encoded)
+        self.digest = digest_of(self.encoded)
         self.version = loaded.version
         self.cursor = loaded.cursor
         # An initial state, and one that other code wrote otherwise, is written with the first commit.
@@ -206,13 +190,7 @@ class _Batch:
         if newer_code and type(outcome) is UnhandledType:
             self.ends = Ends("hand_over", "newer_code", outcome.why)
             return False
-        if type(outcome) is UnhandledType and NOTICE in fields and parent_after(fields) is not None:
-            outcome = Unchanged(())  # it changes the agent's parent, whether a handler cares or not
-        appends = NOTHING
-        if type(outcome) is NewState or type(outcome) is Unchanged:
-            if outcome.directives:
-                outcome, appends = self._laid_out(outcome, delivery)
-            outcome = self._within_commit(outcome, appends)
+        outcome, appends = laid_step(outcome, delivery, self.limits)
         return self._write(outcome, appends, delivery)
 
     def planned(self) -> CommitPlan:
@@ -255,7 +233,7 @@ class _Batch:
             return False
         if type(outcome) is NewState:
             self.state, self.encoded, self.new_state = outcome.state, outcome.encoded, True
-            self.digest = _digest(outcome.encoded)
+            self.digest = digest_of(outcome.encoded)
             word = "applied"
         else:
             # The handler had the object in its hands: go on from what is stored, not from what it left.
@@ -334,29 +312,6 @@ class _Batch:
             and self.size + size + 2 * state <= self.limits.commit_bytes
         )
 
-    def _laid_out(self, outcome: NewState | Unchanged, delivery: Delivery) -> tuple[Outcome, Appends]:
-        try:
-            return outcome, lay_out(outcome.directives, delivery, self.limits)
-        except DirectiveRefused as error:
-            return Impossible(error.reason, error.why), NOTHING
-        except TooLarge as error:
-            return Unstorable("signal_too_large", str(error)), NOTHING
-        except NotStrictJSON as error:
-            return Unstorable("not_strict_json", str(error)), NOTHING
-        except Exception as error:  # noqa: BLE001  a payload's own serializer is the author's code, as the handler is
-            return crashed(error), NOTHING
-
-    def _within_commit(self, outcome: Outcome, appends: Appends) -> Outcome:
-        """A step that no commit could hold is refused whole."""
-        state = len(outcome.encoded) if type(outcome) is NewState else 0
-        size = appends.size + 2 * state
-        if size > self.limits.commit_bytes:
-            return Unstorable(
-                "commit_too_large",
-                f"its step is about {size:,} bytes; a commit holds {self.limits.commit_bytes:,}",
-            )
-        return outcome
-
     def _note(self, delivery: Delivery, appends: Appends, outcome: str) -> None:
         data, more = kept_signal(delivery)
         self.journal.append(
@@ -429,8 +384,3 @@ def _rewritten(state: State) -> str:
         return encode_state(state)
     except NotStrictJSON as error:
         raise UnreadableState(f"stored state cannot be written again: {error}") from None
-
-
-def _digest(encoded: str) -> str:
-    """Short and fast: it finds a replay that came out otherwise, it guards against nobody."""
-    return f"{crc32(encoded.encode()):08x}"
