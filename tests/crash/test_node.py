@@ -313,6 +313,26 @@ def test_an_application_with_threads_runs_in_fresh_interpreters(
     assert decisions.wait_end("a")["reason"] == "signal:SIGKILL"
 
 
+def test_fresh_interpreters_keep_the_promises_of_forks(decisions: Decisions, start_node: StartNode) -> None:
+    parent = start_node(application="tests.crash.threaded_app:tree", spares=0)
+    node = decisions.node_id()
+    for agent in ("a", "b"):
+        decisions.register(agent)
+        decisions.start(agent, node, deadline_ms="1000")
+    pids = [decisions.wait_running(agent, 1) for agent in ("a", "b")]
+    family = descendants(parent.process.pid)
+    assert {*pids} <= {*family}
+
+    decisions.send("a", Number(n=1), Misbehave(how="spin"))
+    assert decisions.wait_end("a")["reason"] == "deadline"
+    parent.ask_to_end()
+
+    assert parent.process.wait(10) == 0
+    assert decisions.wait_end("b")["reason"] == "drained"
+    assert decisions.numbers("a") == [1]
+    assert not any(map(alive, family))
+
+
 def test_a_frozen_idle_worker_is_ended_from_outside(decisions: Decisions, start_node: StartNode) -> None:
     start_node(heartbeat=0.4, node_timeout=1.5)
     decisions.register("a")

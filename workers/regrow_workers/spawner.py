@@ -24,7 +24,6 @@ import select
 import signal
 import socket
 import time
-from dataclasses import dataclass
 from typing import NoReturn
 
 from regrow_signals.errors import RegrowError
@@ -35,6 +34,7 @@ from regrow_workers.os_signals import SignalInbox, die_with_parent
 from regrow_workers.process_tree import adopt_orphans, end_group
 from regrow_workers.spare_process import READY, run_spare
 from regrow_workers.spares import Spares
+from regrow_workers.spawned_process import SpawnedProcess
 from regrow_workers.spawner_link import LinkClosed, Message, SpawnerLink
 from regrow_workers.thread_names import threads_running
 from regrow_workers.worker_config import WorkerConfig
@@ -49,18 +49,6 @@ IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """A terminal's Ctrl-C reaches the whole process group: what is to be done about it is the node's business."""
 
 
-@dataclass(slots=True, eq=False)
-class _Child:
-    key: str
-    """Of the life that it has; empty while it is a spare."""
-    pid: int
-    pidfd: int
-    link: SpawnerLink | None = None
-    """To one that is a spare, until it has said that it took an agent."""
-    given: Message | None = None
-    """What a spare was given and has not taken yet."""
-
-
 class Spawner:
     """The loop: one thread, ``poll`` over the link and the pidfds of all children, and the links of its spares."""
 
@@ -72,9 +60,9 @@ class Spawner:
         self._config = config
         self._application = application
         self._pid = os.getpid()
-        self._children: dict[str, _Child] = {}
-        self._by_fd: dict[int, _Child] = {}
-        self._spares: Spares[_Child] = Spares(
+        self._children: dict[str, SpawnedProcess] = {}
+        self._by_fd: dict[int, SpawnedProcess] = {}
+        self._spares: Spares[SpawnedProcess] = Spares(
             config.settings.spares if config.kind == "worker" else 0, config.settings.start_timeout
         )
         self._left = LeftProcesses()
@@ -91,10 +79,15 @@ class Spawner:
             self._poll.modify(self._link.fileno(), self._link_events())
             wait = self._spares.wait(time.monotonic())
             try:
-                for fd, _ in self._poll.poll(None if wait is None else math.ceil(wait * 1000)):
+                ready = [fd for fd, _ in self._poll.poll(None if wait is None else math.ceil(wait * 1000))]
+                for fd in ready:
                     self._on_ready(fd)
             except LinkClosed:
                 return self._end_all()
+            # Last, for it takes a while: whoever waits for a restart has been told of the end by now.
+            if self._signals.fileno() in ready:
+                self._signals.take()
+                self._left.end({each.pid for each in self._by_fd.values()})
             if wait is not None:
                 self._tend_spares(time.monotonic())
 
@@ -111,9 +104,6 @@ class Spawner:
             self._link.flush()
             for message in self._link.receive():
                 self._obey(message)
-        elif fd == self._signals.fileno():
-            self._signals.take()
-            self._left.end({each.pid for each in self._by_fd.values()})
 
     def _obey(self, message: Message) -> None:
         match message["do"]:
@@ -143,7 +133,7 @@ class Spawner:
             return
         if pid == 0:
             self._become_worker(message, worker)
-        child = _adopted(pid, key)
+        child = SpawnedProcess.adopt(pid, key)
         if child is None:
             self._link.send({"is": "not_forked", "key": key, "error": "no pidfd for it"})
             return
@@ -175,7 +165,7 @@ class Spawner:
         self._link.close()
         self._signals.close()
 
-    def _watch(self, fd: int, child: _Child) -> None:
+    def _watch(self, fd: int, child: SpawnedProcess) -> None:
         self._by_fd[fd] = child
         self._poll.register(fd, select.POLLIN)
 
@@ -188,9 +178,9 @@ class Spawner:
         if child is not None:
             # Whatever becomes of it now, the node has had a hand in it: nobody else gets this life.
             child.given = None
-            _send(child, number)
+            child.send(number)
 
-    def _reap(self, child: _Child) -> None:
+    def _reap(self, child: SpawnedProcess) -> None:
         if child.link is not None:
             self._hear_spare(child)
         if os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -218,13 +208,13 @@ class Spawner:
         for late in self._spares.take_overdue(now):
             what = "did not take its agent" if late.key else "did not get ready"
             log.event(_LOG, "spare_overdue", level=logging.WARNING, pid=late.pid, reason=what)
-            _send(late, signal.SIGKILL)
+            late.send(signal.SIGKILL)
         if self._spares.is_due(now):
             self._make_spare(now)
 
     def _make_spare(self, now: float) -> None:
         link, theirs = SpawnerLink.pair()
-        child: _Child | None = None
+        child: SpawnedProcess | None = None
         error = "no pidfd for it"
         with theirs:
             try:
@@ -239,7 +229,7 @@ class Spawner:
                 if pid == 0:
                     link.close()
                     self._become_spare(theirs)
-                child = _adopted(pid, "")
+                child = SpawnedProcess.adopt(pid, "")
         if child is None:
             link.close()
             log.event(_LOG, "no_spare", level=logging.WARNING, error=error)
@@ -250,7 +240,7 @@ class Spawner:
         self._watch(link.fileno(), child)
         self._spares.begin(child, now)
 
-    def _give(self, child: _Child, message: Message) -> bool:
+    def _give(self, child: SpawnedProcess, message: Message) -> bool:
         """Give a spare its agent. False: it is of no use, and is ended."""
         if child.link is None:
             return False
@@ -263,7 +253,7 @@ class Spawner:
         self._link.send({"is": "forked", "key": child.key, "pid": child.pid})
         return True
 
-    def _hear_spare(self, child: _Child) -> None:
+    def _hear_spare(self, child: SpawnedProcess) -> None:
         """It is ready, it took what it was given, or it has closed its end."""
         assert child.link is not None, "only a spare is heard"
         try:
@@ -279,7 +269,7 @@ class Spawner:
         except LinkClosed:
             self._close_spare(child)
 
-    def _close_spare(self, child: _Child) -> None:
+    def _close_spare(self, child: SpawnedProcess) -> None:
         link, child.link = child.link, None
         if link is not None:
             self._forget(link.fileno())
@@ -289,32 +279,11 @@ class Spawner:
         """The node is gone: nobody could report what these workers do."""
         left = [child for fd, child in self._by_fd.items() if fd == child.pidfd]
         for child in left:
-            _send(child, signal.SIGKILL)
+            child.send(signal.SIGKILL)
         for child in left:
             os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED)
         self._left.end_all(lambda: self._poll.poll(10))
         return 0
-
-
-def _adopted(pid: int, key: str) -> _Child | None:
-    """A child that was just made; one that cannot be watched (no descriptor left) is ended: None."""
-    try:
-        return _Child(key, pid, os.pidfd_open(pid))
-    except OSError:
-        # Our own child, not reaped: the pid is still its own.
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        return None
-
-
-def _send(child: _Child, number: int) -> None:
-    try:
-        signal.pidfd_send_signal(child.pidfd, number)
-    except ProcessLookupError:
-        # Ended between two polls: its end is told in the next one.
-        return
-    if number == signal.SIGKILL:
-        end_group(child.pid)
 
 
 _LOG = logging.getLogger(__name__)
