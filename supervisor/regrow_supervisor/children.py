@@ -21,6 +21,7 @@ def set_child(s: SupervisorState, child: ChildState, **changes: Any) -> ChildSta
         changes["due_ms"] = 0
     changed = child.but(**changes)
     s.children[child.id] = changed
+    s.touched[child.id] = None
     if changed.due_ms:
         s.dues[child.id] = changed.due_ms
     else:
@@ -43,6 +44,7 @@ def add_child(
     child = ChildState(id=spec["id"], spec=spec, place=s.next_place, incarnation=known, held=held)
     s.next_place += 1
     s.children[child.id] = child
+    s.touched[child.id] = None
     return child
 
 
@@ -53,6 +55,7 @@ def forget_child(world: World, s: SupervisorState, child: ChildState) -> None:
     the branch's children.
     """
     del s.children[child.id]
+    s.touched[child.id] = None
     s.dues.pop(child.id, None)
     defined = child.id in _defined_ids(s)
     if defined and child.incarnation:

@@ -100,6 +100,8 @@ def _for_the_others(
 def _joined(first: Decision, second: Decision) -> Decision:
     """Two decisions in a row as one."""
     states = {path: s for path, s in first.states.items() if path not in second.removed} | dict(second.states)
+    for path in first.states.keys() & second.states.keys():
+        states[path].touched = {**first.states[path].touched, **states[path].touched}
     removed = [path for path in (*first.removed, *second.removed) if path not in states]
     return Decision(
         states=states, removed=tuple(dict.fromkeys(removed)), output=(*first.output, *second.output)

@@ -129,12 +129,16 @@ class StartChild:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnChild:
-    """An agent (``owner``) spawned ``child`` (a stored form) under its family's supervisor ``path`` (families.py)."""
+    """An agent (``owner``) spawned ``child`` (a stored form) under its family's supervisor ``path`` (families.py).
+
+    ``refusal``: why it is not to be started after all.
+    """
 
     path: str
     owner: str
     child: Mapping[str, Any]
     request: str = ""
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,9 +21,9 @@ from typing import Any, Final
 
 from regrow_signals.families import children_path
 from regrow_supervisor.children import add_child, child_path, forget_child, set_child
-from regrow_supervisor.definition import SpecError, full_child, full_flags
+from regrow_supervisor.definition import full_child, full_flags
 from regrow_supervisor.events import SpawnChild
-from regrow_supervisor.orders import Orphaned
+from regrow_supervisor.orders import NotSpawned, Orphaned
 from regrow_supervisor.starting import begin_start
 from regrow_supervisor.states import ChildState, SupervisorState
 from regrow_supervisor.world import World
@@ -34,24 +34,19 @@ _BOND: Final = ("parent", "tag", "on_parent_death")
 
 
 def spawn(world: World, event: SpawnChild) -> None:
-    """Put a spawned child on record and see to its start. Errors: noproc, parent_gone, tag_in_use, a spec's."""
-    above = world.get(event.path.rpartition("/")[0])
-    if above is None:
-        world.reply(event.request, error="noproc")
-        return
-    try:
-        spec = full_child(event.child, {"strategy": "dynamic"})
-    except SpecError as error:
-        world.reply(event.request, error=str(error))
-        return
-    family = world.get(event.path)
-    refusal = _refusal(above, family, event, spec)
-    if refusal:
+    """Put a spawned child on record and see to its start. Errors: noproc, parent_gone, tag_in_use, the event's."""
+    above, family = world.get(event.path.rpartition("/")[0]), world.get(event.path)
+    refusal = event.refusal or _refusal(above, family, event)
+    if refusal or above is None:
         world.reply(event.request, error=refusal)
+        world.say(
+            NotSpawned(child=event.child["id"], parent=event.owner, tag=event.child["tag"], reason=refusal)
+        )
         return
     family = _family(world, above.path, event)
+    spec = full_child(event.child, family.definition)
     if spec["id"] not in family.children:
-        add_child(family, _kept_spec(family, spec))
+        add_child(family, spec)
     if family.alive:
         world.post(family.path, ["spawned", spec["id"]])
     elif above.alive:
@@ -59,19 +54,16 @@ def spawn(world: World, event: SpawnChild) -> None:
     world.reply(event.request, {"child": spec["id"], "incarnation": None, "info": None})
 
 
-def _refusal(
-    above: SupervisorState, family: SupervisorState | None, event: SpawnChild, spec: Mapping[str, Any]
-) -> str:
-    if spec["on_parent_death"] == "stop" and has_ended(above, event.owner):
+def _refusal(above: SupervisorState | None, family: SupervisorState | None, event: SpawnChild) -> str:
+    child = event.child
+    if above is None:
+        return "noproc"
+    if child["on_parent_death"] == "stop" and has_ended(above, event.owner):
         return "parent_gone"
-    for child in family.children.values() if family is not None else ():
-        if child.id != spec["id"] and child.spec.get("tag") == spec["tag"]:
+    for other in family.children.values() if family is not None else ():
+        if other.id != child["id"] and other.spec.get("tag") == child["tag"]:
             return "tag_in_use"
     return ""
-
-
-def _kept_spec(family: SupervisorState, spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    return full_child(spec, family.definition)
 
 
 def _family(world: World, above_path: str, event: SpawnChild) -> SupervisorState:
@@ -148,16 +140,17 @@ def settle_families(world: World, states: Mapping[str, SupervisorState]) -> None
     """After a decision: parents that have ended with it, and families that nobody needs any more."""
     for path, s in list(world.drafts.items()):
         before = states.get(path)
-        if before is not None and before is not s:
+        if before is not None and s.touched:
             _settle_parents(world, before, s)
     for path, s in list(world.drafts.items()):
-        if "owner" in s.definition and not s.children:
+        if not s.children and "owner" in s.definition:
             _dissolve(world, path, s)
 
 
 def _settle_parents(world: World, before: SupervisorState, s: SupervisorState) -> None:
-    for agent, old in before.children.items():
-        if old.is_supervisor or s.children.get(agent) is old or not has_ended(s, agent):
+    for agent in list(s.touched):
+        old = before.children.get(agent)
+        if old is None or old.is_supervisor or not has_ended(s, agent):
             continue
         family = world.get(children_path(s.path, agent))
         if family is not None and family.definition.get("owner") == agent:

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from regrow_signals.decisions import Bond, Down
 from regrow_signals.notices import ORPHANED, Notice
-from regrow_supervisor.leader_view import LeaderView, changed_children
-from regrow_supervisor.orders import LifeEnded
-from regrow_supervisor.states import ChildState
+from regrow_supervisor.leader_view import LeaderView
+from regrow_supervisor.orders import LifeEnded, NotSpawned
+from regrow_supervisor.states import ChildState, SupervisorState
 from regrow_supervisor.turn import Turn
 from regrow_workers.lifecycle import AgentDown, AgentRestarted, ChildExit, ChildStarted
 
@@ -63,6 +63,9 @@ def tell(
             bonds += _bond(change)
         if change.after is None and spec.get("ephemeral"):
             ended.append(str(spec["id"]))
+    for none in turn.unspawned:
+        notices += _never(view, turn, none)
+        bonds.append(Bond(none.parent, none.tag, none.child, False))
     bonds += [
         Bond(one.parent, _tag_before(view, one.path, one.child), one.child, False) for one in turn.orphaned
     ]
@@ -76,16 +79,22 @@ def _changes(view: LeaderView, turn: Turn) -> Iterator[_Change]:
     for path, state in turn.states.items():
         before = view.states.get(path)
         known = {} if before is None else before.children
-        for child in changed_children(before, state):
-            if not child.is_supervisor:
-                yield _Change(known.get(child.id), child)
-        for gone in known.keys() - state.children.keys():
-            if not known[gone].is_supervisor:
-                yield _Change(known[gone], None)
+        for id_ in _touched(before, state):
+            old, new = known.get(id_), state.children.get(id_)
+            record = new or old
+            if record is not None and not record.is_supervisor:
+                yield _Change(old, new)
     for path in turn.removed & view.states.keys():
         for child in view.states[path].children.values():
             if not child.is_supervisor:
                 yield _Change(child, None)
+
+
+def _touched(before: SupervisorState | None, after: SupervisorState) -> Iterable[str]:
+    """A supervisor that began anew has made its record anew, too."""
+    if before is None or before.incarnation == after.incarnation:
+        return after.touched
+    return {**dict.fromkeys(before.children), **after.touched}
 
 
 def _to_itself(view: LeaderView, turn: Turn, restarted: Iterable[tuple[str, str]]) -> Iterator[Notice]:
@@ -131,6 +140,15 @@ def _to_parent(
     if after is not None and started and _wants(parent, ChildStarted.signal_type):
         data = {**told, "incarnation": after.incarnation}
         yield Notice(parent.id, f"{agent}#{after.incarnation}:started", ChildStarted.signal_type, data)
+
+
+def _never(view: LeaderView, turn: Turn, none: NotSpawned) -> Iterator[Notice]:
+    """To the parent: a child that it asked for will not be."""
+    parent = _record(view, turn, none.parent)
+    if parent is not None and _wants(parent, ChildExit.signal_type):
+        told = {"tag": none.tag, "id": none.child, "incarnation": 0}
+        data = {**told, "reason": f"not_started:{none.reason}", "will_restart": False}
+        yield Notice(none.parent, f"{none.child}#0:exit", ChildExit.signal_type, data)
 
 
 def _exit(

@@ -8,7 +8,19 @@ from typing import Any
 
 from regrow_supervisor.states import SupervisorState
 
-__all__ = ["Decision", "Kill", "LifeEnded", "Order", "Orphaned", "Output", "Reply", "Report", "Start", "Stop"]
+__all__ = [
+    "Decision",
+    "Kill",
+    "LifeEnded",
+    "NotSpawned",
+    "Order",
+    "Orphaned",
+    "Output",
+    "Reply",
+    "Report",
+    "Start",
+    "Stop",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +132,18 @@ class Orphaned:
     parent: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotSpawned:
+    """A child that an agent asked for did not come on record: its tag is free again."""
+
+    child: str
+    parent: str
+    tag: str
+    reason: str
+
+
 Order = Start | Stop | Kill
-Output = Order | Reply | Report | LifeEnded | Orphaned
+Output = Order | Reply | Report | LifeEnded | Orphaned | NotSpawned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from regrow_signals.errors import BadInput
 from regrow_signals.families import SPAWN_OP, STOP_CHILD_OP
 from regrow_signals.ids import check_id
 from regrow_supervisor import events
-from regrow_supervisor.definition import SpecError
+from regrow_supervisor.definition import SpecError, full_child
 from regrow_supervisor.entries import RequestMade
 from regrow_supervisor.leader_view import LeaderView
 from regrow_supervisor.orders import Reply
@@ -152,20 +152,21 @@ def _create(view: LeaderView, made: RequestMade) -> Asked:
 
 
 def _spawn(view: LeaderView, made: RequestMade) -> Asked:
-    """An agent's ``Spawn`` registered this agent; void as in ``_create``."""
+    """An agent's ``Spawn`` registered this agent; void as in ``_create``, and the parent is told."""
     path, agent, owner = _field(made, "path"), _field(made, "child"), _field(made, "parent")
-    known = view.agents.get(agent)
-    if known is None or known.path != path:
-        raise BadRequest("not_found", f"agent {agent} is no longer registered under {path}")
     spec = _json_object(made, "spec")
     try:
         check_child(spec, path)
+        full_child(spec, {"strategy": "dynamic"})
     except SpecError as error:
         raise BadRequest("invalid_child_spec", str(error)) from None
     if spec["id"] != agent or spec.get("parent") != owner:
         raise BadRequest("invalid_child_spec", f"the spec is not of agent {agent}, spawned by {owner}")
-    child = {**spec, "incarnation": known.incarnation}
-    return Asked(event=events.SpawnChild(path=path, owner=owner, child=child, request=made.request))
+    known = view.agents.get(agent)
+    refusal = "not_found" if known is None or known.path != path else ""
+    child = {**spec, "incarnation": 0 if known is None else known.incarnation}
+    event = events.SpawnChild(path=path, owner=owner, child=child, request=made.request, refusal=refusal)
+    return Asked(event=event)
 
 
 def _stop_spawned(view: LeaderView, made: RequestMade) -> Asked:

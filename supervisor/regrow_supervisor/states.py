@@ -168,6 +168,9 @@ class SupervisorState:
     version: int = 0
     """The shell's: base version for the commit. ``decide`` leaves it as it is."""
 
+    touched: dict[str, None] = field(default_factory=dict[str, None], compare=False, repr=False)
+    """Ids of children that were put on record, changed or forgotten since the last ``fork``. Not stored."""
+
     @property
     def alive(self) -> bool:
         return self.status in ALIVE
@@ -194,4 +197,5 @@ class SupervisorState:
             queue=dict(self.queue),
             dues=dict(self.dues),
             spent=dict(self.spent),
+            touched={},
         )

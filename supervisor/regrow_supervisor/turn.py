@@ -13,7 +13,7 @@ from typing import Any, cast
 from regrow_supervisor.decide import SupervisorCrashed, decide_safely
 from regrow_supervisor.events import Event, Exited, Unplaced
 from regrow_supervisor.leader_view import LeaderView
-from regrow_supervisor.orders import Kill, LifeEnded, Order, Orphaned, Reply, Report, Start, Stop
+from regrow_supervisor.orders import Kill, LifeEnded, NotSpawned, Order, Orphaned, Reply, Report, Start, Stop
 from regrow_supervisor.placement import Wanted, place
 from regrow_supervisor.states import SupervisorState
 
@@ -49,6 +49,7 @@ class Turn:
     crashes: list[SupervisorCrashed] = field(default_factory=list[SupervisorCrashed])
     ended: list[LifeEnded] = field(default_factory=list[LifeEnded])
     orphaned: list[Orphaned] = field(default_factory=list[Orphaned])
+    unspawned: list[NotSpawned] = field(default_factory=list[NotSpawned])
 
 
 def take_turn(
@@ -73,6 +74,9 @@ def take_turn(
             overlay.pop(path, None)
             turn.states.pop(path, None)
             turn.removed.add(path)
+        for path, state in decision.states.items():
+            if path in turn.states:
+                state.touched = {**turn.states[path].touched, **state.touched}
         overlay.update(decision.states)
         turn.states.update(decision.states)
         turn.removed -= set(decision.states)
@@ -80,6 +84,7 @@ def take_turn(
         turn.replies += decision.replies
         turn.reports += decision.reports
         turn.ended += [item for item in decision.output if isinstance(item, LifeEnded)]
+        turn.unspawned += [item for item in decision.output if isinstance(item, NotSpawned)]
         turn.orphaned += [item for item in decision.output if isinstance(item, Orphaned)]
         orders = [order for order in decision.orders if not _take_pooled(view, turn, order)]
         starts = [order for order in orders if isinstance(order, Start)]
