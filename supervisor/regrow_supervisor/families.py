@@ -142,9 +142,8 @@ def settle_families(world: World, states: Mapping[str, SupervisorState]) -> None
         before = states.get(path)
         if before is not None and s.touched:
             _settle_parents(world, before, s)
-    for path, s in list(world.drafts.items()):
-        if not s.children and "owner" in s.definition:
-            _dissolve(world, path, s)
+    for s in list(world.drafts.values()):
+        _dissolve(world, s)
 
 
 def _settle_parents(world: World, before: SupervisorState, s: SupervisorState) -> None:
@@ -183,8 +182,10 @@ def _stop(world: World, family: SupervisorState, child: ChildState) -> None:
         world.post(family.path, message)
 
 
-def _dissolve(world: World, path: str, family: SupervisorState) -> None:
+def _dissolve(world: World, family: SupervisorState) -> None:
     """An empty family's supervisor goes when its owner has ended, unless somebody waits for it."""
+    if family.children or "owner" not in family.definition:
+        return
     above = world.get(family.parent)
     record = None if above is None else above.children.get(family.name)
     if above is None or record is None or not has_ended(above, str(family.definition["owner"])):
@@ -193,7 +194,9 @@ def _dissolve(world: World, path: str, family: SupervisorState) -> None:
     awaited = above.waiting is not None and above.waiting.get("child") == record.id
     if busy or awaited or family.status not in ("running", "exited") or above.status != "running":
         return
-    family = world.draft(path)
+    family = world.draft(family.path)
     family.status = "exited"
     world.report(family, "exited", reason="no child is left, and its owner has ended")
-    forget_child(world, world.draft(above.path), record)
+    above = world.draft(above.path)
+    forget_child(world, above, record)
+    _dissolve(world, above)

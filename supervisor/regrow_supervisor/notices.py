@@ -162,8 +162,8 @@ def _exit(
     if life is not None and before.status in _LIVED:
         return before.incarnation, life.reason, life.again and not gone
     if gone and before.status != "parked":
-        reason = after.reason if after is not None else (life.reason if life is not None else before.reason)
-        return before.incarnation, reason or "shutdown", False
+        stopped = "shutdown" if after is None else after.reason
+        return before.incarnation, stopped if life is None else life.reason, False
     return None
 
 

@@ -30,9 +30,10 @@ from regrow import (
     Supervisor,
     handles,
 )
-from regrow.errors import NoSuchAgent
+from regrow.errors import BadInput, NoSuchAgent
 from regrow.testing import Harness
 from regrow_signals.views import agent_ids, supervisor_paths
+from regrow_supervisor.spec import child_definition
 
 
 class Work(Payload, type="work"):
@@ -341,3 +342,129 @@ def test_the_program_of_the_page_runs() -> None:
     assert tree.state("crawler", program["Crawler"]).lost == ()
     assert tree.client.connection.command(agent_ids(tree.client.keys)) == ["crawler"]
     assert "pages/crawler.children" in tree.client.connection.command(supervisor_paths(tree.client.keys))
+
+
+@pytest.mark.parametrize(
+    "at", ["before_claim", "before_read", "after_read", "in_handler", "before_commit", "after_commit"]
+)
+def test_a_parent_killed_at_any_step_spawns_one_child(at: Any) -> None:
+    tree = office()
+    tree.kill("boss", at=at)
+    if at == "before_claim":
+        tree.kill("boss")
+    tree.send("boss", Hire(tag="w", work=1))
+    tree.run()
+
+    assert tree.state("boss", Boss).total == 1 and tree.dead_letters("boss") == []
+    assert tree.state("boss/w", Worker).total == 1
+    assert heard(tree) == ["w boss/w started #1"] and tree.incarnation("boss/w") == 1
+
+
+@pytest.mark.parametrize("also", ["watchdog", "boss", "node"])
+def test_what_dies_between_the_commit_and_the_decision_loses_no_child(also: str) -> None:
+    tree = office()
+    tree.add_node()
+    tree.run()
+    tree.send("boss", Hire(tag="w", work=1))
+    while not tree.record("boss").get("child:w"):
+        assert tree.step()
+    assert tree.status("boss/w") == "registered"
+
+    match also:
+        case "watchdog":
+            tree.kill_watchdog()
+        case "boss":
+            tree.kill("boss")
+        case _:
+            tree.lose_node(1 if tree.record("boss")["node"] == "node-1" else 2)
+            tree.advance(10)
+    tree.run()
+
+    assert tree.state("boss/w", Worker).total == 1
+    assert heard(tree) == ["w boss/w started #1"]
+
+
+def test_whole_families_end_with_the_first_of_them() -> None:
+    tree = office(restart="transient")
+    say(tree, Hire(tag="w", on_parent_death="continue", ephemeral=True))
+    say(tree, Hire(tag="v", ephemeral=True))
+    say(tree, "end")
+    assert tree.status("boss/w") == "running" and tree.client.which_children("office/boss.children")
+    say(tree, "end", to="boss/w")
+
+    assert tree.client.connection.command(agent_ids(tree.client.keys)) == ["boss", "other"]
+    assert [child.id for child in tree.client.which_children("office")] == ["other", "boss"]
+
+
+def test_a_child_that_no_node_knows_waits_and_its_parent_goes_on() -> None:
+    boss = Boss.child("boss")
+    tree = Harness(Supervisor("office", [boss]))
+    say(tree, Hire(tag="w"))
+
+    assert tree.status("boss/w") == "waiting" and tree.state("boss", Boss).total == 1
+    say(tree, Fire(tag="w"))
+    assert heard(tree) == ["w ended #0 shutdown gone"]
+
+
+def test_agents_of_the_tree_and_of_senders_are_created_once() -> None:
+    tree = Harness(
+        Supervisor("plain", [Worker.child("one"), Supervisor("crowd", strategy="dynamic", agents=[Worker])])
+    )
+    tree.send("two", Work(), create=Worker.child(under="plain/crowd"))
+    tree.run()
+    tree.kill("one")
+    tree.run()
+
+    assert heard(tree, "one") == ["created by None", "restarted 1 signal:SIGKILL"]
+    assert heard(tree, "two") == ["created by None", "work for None"]
+
+
+class Everything(Agent[Done], name="family-everything"):
+    @handles("**")
+    def any(self, state: Done, signal: Signal) -> Step[Done]:
+        return state.evolve(heard=(*state.heard, signal.type))
+
+
+def test_a_handler_for_everything_asks_for_no_notice() -> None:
+    tree = Harness(Supervisor("plain", [Everything.child("all")]))
+    tree.kill("all")
+    say(tree, "work", to="all")
+
+    assert tree.state("all", Everything).heard == ("work",)
+    assert "wants" not in child_definition(Everything.child("all"))["start"]
+    assert child_definition(Worker.child("w"))["start"]["wants"] == [
+        "agent.created", "agent.restarted", "agent.orphaned"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Spawn(Worker),
+        lambda: Spawn(Worker, tag="no tag!"),
+        lambda: Spawn(Worker.child("w"), init={"total": 1}),
+        lambda: Spawn(Worker.child(under="office")),
+        lambda: Spawn(Worker.child("w", restart="transient", significant=True)),
+        lambda: Spawn(Supervisor("x").child()),
+        lambda: Spawn(Worker.child("w"), on_parent_death="weep"),  # type: ignore[arg-type]
+        lambda: Spawn("worker", tag="w"),  # type: ignore[arg-type]
+        lambda: Spawn(Worker, tag="w", init={"sad": 1}),
+        lambda: StopChild("w", reason=" "),
+        lambda: StopChild(""),
+        lambda: Monitor("no id!"),
+        lambda: Demonitor(""),
+    ],
+)
+def test_a_directive_that_could_not_work_is_refused_where_it_is_made(wrong: Any) -> None:
+    with pytest.raises(BadInput):
+        wrong()
+
+
+def test_directives_are_equal_when_they_ask_for_the_same() -> None:
+    _, directives = Boss.cmd(
+        Done(), Hire(tag="w", work=2), ctx=Context.example(Signal.of("x"), agent_id="boss")
+    )
+
+    assert directives == [Spawn(Worker, tag="w"), Emit(Work(n=2), to="boss/w")]
+    assert Spawn(Worker, tag="w") != Spawn(Worker, tag="w", ephemeral=True)
+    assert repr(Spawn(Worker.child("a"), tag="b")) == "Spawn(Worker.child('a'), tag='b')"

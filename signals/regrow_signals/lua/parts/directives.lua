@@ -19,16 +19,22 @@ local function read_directives(n, at, key)
   return list, at
 end
 
-local function check_directives(list, work)
+local function in_order(list, early, call)
   for _, one in ipairs(list) do
-    local wrong = DIRECTIVES[one.kind].check(one, work)
-    if wrong then return wrong end
+    local kind = DIRECTIVES[one.kind]
+    if (kind.early or false) == early then
+      local wrong = call(kind, one)
+      if wrong then return wrong end
+    end
   end
 end
 
+-- As they are written: the early ones first.
+local function check_directives(list, work)
+  local function check(kind, one) return kind.check(one, work) end
+  return in_order(list, true, check) or in_order(list, false, check)
+end
+
 local function write_directives(list, work, early)
-  for _, one in ipairs(list) do
-    local kind = DIRECTIVES[one.kind]
-    if (kind.early or false) == early then kind.write(one, work) end
-  end
+  in_order(list, early, function(kind, one) kind.write(one, work) end)
 end
