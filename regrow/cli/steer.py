@@ -150,3 +150,5 @@ def delete_command(session: Session, agent: str, force: bool, as_json: bool) -> 
             f"{agent} is deleted, with {gone.signals} signals, {gone.dead_letters} dead letters and {gone.outbox} "
             "open effects and emits"
         )
+        if gone.children:
+            click.echo(f"agents that it had spawned live on without it: {', '.join(gone.children)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from regrow_signals.answers import answer
@@ -32,6 +32,8 @@ class Deleted:
     signals: int
     dead_letters: int
     outbox: int
+    children: tuple[str, ...] = ()
+    """Agents that it had spawned and that live on: those with ``on_parent_death="continue"``."""
 
 
 def delete_agent(keys: Keys, limits: Limits, agent: str, *, force: bool = False) -> Op[Deleted]:
@@ -44,8 +46,11 @@ def delete_agent(keys: Keys, limits: Limits, agent: str, *, force: bool = False)
     birth, path = yield Command(words, list, hint=agent)
     if birth is None and path is None:
         raise NoSuchAgent(f"no agent {agent} is registered")
+    fields = yield Command(("HKEYS", keys.agent(agent)), list, hint=agent)
+    tags = [str(name) for name in fields if str(name).startswith("child:")]
+    children = (yield Command(("HMGET", keys.agent(agent), *tags), list, hint=agent)) if tags else []
     deleted: Deleted = yield _delete(keys, limits, agent, str(birth or ""), str(path or ""), force=force)
-    return deleted
+    return replace(deleted, children=tuple(sorted(str(child) for child in children if child is not None)))
 
 
 def _delete(keys: Keys, limits: Limits, agent: str, birth: str, path: str, *, force: bool) -> Call[Deleted]:

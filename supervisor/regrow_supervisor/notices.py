@@ -132,14 +132,16 @@ def _to_parent(
         incarnation, reason, again = exit_
         data = {**told, "incarnation": incarnation, "reason": reason, "will_restart": again}
         yield Notice(parent.id, f"{agent}#{incarnation}:exit", ChildExit.signal_type, data)
-    started = (
-        after is not None
-        and after.status == "running"
-        and (before is None or before.status == "starting" or before.incarnation != after.incarnation)
-    )
-    if after is not None and started and _wants(parent, ChildStarted.signal_type):
+    if after is not None and _began(before, after) and _wants(parent, ChildStarted.signal_type):
         data = {**told, "incarnation": after.incarnation}
         yield Notice(parent.id, f"{agent}#{after.incarnation}:started", ChildStarted.signal_type, data)
+
+
+def _began(before: ChildState | None, after: ChildState) -> bool:
+    """Whether the life that runs is one that the parent has not heard of. A pooled one begins as the last one ends."""
+    if after.status != "running":
+        return False
+    return before is None or before.status == "starting" or before.incarnation != after.incarnation
 
 
 def _never(view: LeaderView, turn: Turn, none: NotSpawned) -> Iterator[Notice]:

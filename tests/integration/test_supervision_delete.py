@@ -74,7 +74,8 @@ def test_what_waits_in_it_is_deleted_only_by_force(settled: Stage, unchanged: Un
 def test_a_registration_made_anew_meanwhile_stays(settled: Stage, unchanged: Unchanged) -> None:
     op = delete_agent(settled.keys, settled.limits, "a")
     next(op)
-    call = op.send(["another-birth", "helpdesk"])
+    op.send(["another-birth", "helpdesk"])
+    call = op.send([])
 
     with unchanged(), pytest.raises(Conflict):
         raise settled.connection.pipeline([call])[0]

@@ -390,10 +390,13 @@ def test_whole_families_end_with_the_first_of_them() -> None:
     say(tree, Hire(tag="v", ephemeral=True))
     say(tree, "end")
     assert tree.status("boss/w") == "running" and tree.client.which_children("office/boss.children")
+    tree.client.terminate_child("office", "boss")
+    tree.client.delete_child("office", "boss")
+    assert tree.client.delete("boss", force=True).children == ("boss/w",)
     say(tree, "end", to="boss/w")
 
-    assert tree.client.connection.command(agent_ids(tree.client.keys)) == ["boss", "other"]
-    assert [child.id for child in tree.client.which_children("office")] == ["other", "boss"]
+    assert tree.client.connection.command(agent_ids(tree.client.keys)) == ["other"]
+    assert [child.id for child in tree.client.which_children("office")] == ["other"]
 
 
 def test_a_child_that_no_node_knows_waits_and_its_parent_goes_on() -> None:
