@@ -46,11 +46,13 @@ def delete_agent(keys: Keys, limits: Limits, agent: str, *, force: bool = False)
     birth, path = yield Command(words, list, hint=agent)
     if birth is None and path is None:
         raise NoSuchAgent(f"no agent {agent} is registered")
-    fields = yield Command(("HKEYS", keys.agent(agent)), list, hint=agent)
+    fields: list[Any] = yield Command(("HKEYS", keys.agent(agent)), list, hint=agent)
     tags = [str(name) for name in fields if str(name).startswith("child:")]
-    children = (yield Command(("HMGET", keys.agent(agent), *tags), list, hint=agent)) if tags else []
+    found: list[Any] = []
+    if tags:
+        found = yield Command(("HMGET", keys.agent(agent), *tags), list, hint=agent)
     deleted: Deleted = yield _delete(keys, limits, agent, str(birth or ""), str(path or ""), force=force)
-    return replace(deleted, children=tuple(sorted(str(child) for child in children if child is not None)))
+    return replace(deleted, children=tuple(sorted(str(child) for child in found if child is not None)))
 
 
 def _delete(keys: Keys, limits: Limits, agent: str, birth: str, path: str, *, force: bool) -> Call[Deleted]:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import PrivateServer, wait_until
-from tests.crash.spawning_app import Boss, Hire, Job, Worker
 from tests.crash.processes import alive
+from tests.crash.spawning_app import Boss, Hire, Job, Worker
 from tests.crash.supervision_harness import LONG, Service, SupervisedSystem, kill_agent
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]

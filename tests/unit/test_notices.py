@@ -15,6 +15,11 @@ from tests.unit.test_families import FAMILY, spec
 WANTS = ["agent.child.started", "agent.child.exit", "agent.restarted"]
 
 
+def _made_by_worker(type_name: str, init: Any) -> tuple[str, int]:
+    del type_name, init
+    return "", 0
+
+
 class Desk:
     """A leader's view that takes each turn's outcome as committed."""
 
@@ -33,7 +38,7 @@ class Desk:
 
     def feed(self, event: ev.Event, now_ms: int = 1000) -> Any:
         turn = take_turn(self.view, event, now_ms)
-        plan = plan_commit(self.view, turn, Extras(), "token", lambda _type, _init: ("", 0))
+        plan = plan_commit(self.view, turn, Extras(), "token", _made_by_worker)
         self.notices = list(plan.notices)
         for placed in turn.starts:
             start = placed.start
