@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from regrow.bench.publish import measure_publish
+from regrow.bench.timers import measure_timers
 
 __all__ = ["measure_signals"]
 
 
 def measure_signals(*, quick: bool = False) -> dict[str, Any]:
     """All rows; ``quick`` with a fraction of the rounds, to see that they run."""
-    return {"publish": measure_publish(5 if quick else 50)}
+    return {
+        "publish": measure_publish(5 if quick else 50),
+        "timers": measure_timers(10_000, seconds=2.0) if quick else measure_timers(),
+    }

@@ -78,13 +78,15 @@ class System:
 
 
 @contextmanager
-def running_system(environment: Mapping[str, str] | None = None) -> Generator[System]:
+def running_system(
+    environment: Mapping[str, str] | None = None, *, application: str = APPLICATION
+) -> Generator[System]:
     """A system whose agent runs; everything is gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="regrow-bench-"))
     try:
         settings = load_settings(state_dir=folder, namespace="bench", redis_url="")
         with Stack(
-            APPLICATION,
+            application,
             settings=settings,
             services=("watchdog", "worker"),
             environment=dict(environment or {}),

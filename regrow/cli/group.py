@@ -33,6 +33,7 @@ HOMES = {
     "replay": "replay",
     "dead": "dead",
     "effect": "effect",
+    "timers": "timers",
     "kill": "steer",
     "stop": "steer",
     "start": "steer",

@@ -23,7 +23,15 @@ from regrow_signals.scripts import declare
 from regrow_signals.strict_json import check
 from regrow_signals.timers import check_tag
 
-__all__ = ["MIN_EVERY_MS", "DeclaredTimer", "Installation", "install", "installed_text", "read_declared"]
+__all__ = [
+    "MIN_EVERY_MS",
+    "DeclaredTimer",
+    "Installation",
+    "declared_tags",
+    "install",
+    "installed_text",
+    "read_declared",
+]
 
 MIN_EVERY_MS: Final = 100
 MAX_EVERY_MS: Final = 10 * 365 * 86_400_000
@@ -98,6 +106,11 @@ def installed_text(timers: Sequence[DeclaredTimer]) -> str:
         return ""
     digest = hashlib.sha256(json.dumps([asdict(timer) for timer in timers], sort_keys=True).encode())
     return " ".join([digest.hexdigest()[:16], *(timer.tag for timer in timers)])
+
+
+def declared_tags(text: str) -> list[str]:
+    """The tags that an ``installed_text`` names."""
+    return text.split()[1:]
 
 
 def read_declared(stored: object) -> list[DeclaredTimer]:

@@ -32,6 +32,7 @@ __all__ = [
     "check_tag",
     "due",
     "fire",
+    "tag_of",
     "timer_id",
 ]
 
@@ -52,6 +53,11 @@ CANCEL: Final = declare("timer_cancel", keys=["timer", "timers", "own"], args=["
 def timer_id(agent: str, tag: str) -> str:
     """The timer of this agent and tag. ``#`` is in no agent's id and in no tag."""
     return f"{agent}#{tag}"
+
+
+def tag_of(timer: str) -> str:
+    """What ``timer_id`` was made of: a tag, or for a timer without one ``@`` and the directive that set it."""
+    return timer.partition("#")[2]
 
 
 def check_tag(tag: object, what: str) -> str:
