@@ -33,7 +33,8 @@ def test_memory_that_could_be_shared_counts_as_long_as_nobody_shares_it() -> Non
     with mmap.mmap(-1, 32 << 20) as shared:
         shared.write(b"x" * (32 << 20))
 
-        assert excess([os.getpid()], before + (16 << 20)) >= before + (32 << 20)
+        # A little less: whatever else this process gave back meanwhile.
+        assert excess([os.getpid()], before + (16 << 20)) >= before + (31 << 20)
 
 
 def test_what_a_process_started_counts_as_its_own() -> None:
