@@ -26,6 +26,7 @@ RegrowError
     Dead                          the signal became a dead letter
   Reject                          raised by a handler: "this signal is wrong"
   Unhandled                       no handler for the type
+    WrongMode                     none in the agent's mode, or a change of mode that is not allowed
   ImpureHandler                   a handler changed its input, or returned what is no Step
   DescriptorsLost                 a handler closed a worker's own descriptors, or used all others up
   StoreError                      Redis itself
@@ -83,6 +84,7 @@ __all__ = [
     "Dead",
     "Reject",
     "Unhandled",
+    "WrongMode",
     "ImpureHandler",
     "DescriptorsLost",
     "StoreError",
@@ -273,6 +275,10 @@ class Reject(RegrowError):
 
 class Unhandled(RegrowError):
     """No handler of the agent matches the signal's type."""
+
+
+class WrongMode(Unhandled):
+    """No handler in the agent's mode takes the signal, or its handler made a change of mode that is not allowed."""
 
 
 class ImpureHandler(RegrowError):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar, Unpack, cast, get_
 from pydantic import ValidationError
 
 from regrow_signals.durations import Duration
-from regrow_signals.errors import BadDefinition, BadInput, BadPayload, ImpureHandler, Unhandled
+from regrow_signals.errors import BadDefinition, BadInput, BadPayload, ImpureHandler, Unhandled, WrongMode
 from regrow_signals.signal import Payload, Signal
 from regrow_workers import transition
 from regrow_workers.agent_limits import LIMITS, LimitWords
@@ -27,6 +27,10 @@ from regrow_workers.context import Context
 from regrow_workers.definition import Definition, OnError, define
 from regrow_workers.delivery import Delivery
 from regrow_workers.directives import Directive
+from regrow_workers.handlers import Mode
+from regrow_workers.modes import ModeWords, UnhandledInMode
+from regrow_workers.outcomes import UnhandledType
+from regrow_workers.outcomes import WrongMode as WrongModeOutcome
 from regrow_workers.state import State, encode_state, parse_state
 from regrow_workers.subscription_directives import Subscribe
 from regrow_workers.validation import first_problem
@@ -44,6 +48,11 @@ class Agent(Generic[S]):
     the restart. ``guard``, ``deadline``, ``max_memory``, ``max_state`` and the other ``LimitWords`` are the limits of
     all agents of this type whose child spec does not say its own; unset, ``REGROW_DEADLINE`` and so on decide.
     ``abstract=True`` makes a base of handlers that is no type of its own.
+
+    ``mode_field`` names the field of the state that holds the agent's mode, a ``Literal`` or an ``Enum`` of texts:
+    ``@handles(Paid, mode="open")`` then counts in that mode alone. ``modes={"draft": ["open"], "open": ["paid"]}`` says
+    which mode may follow which; one that it does not mention is the last. A signal that its mode does not handle, and
+    one whose handler makes a change that is not allowed, become dead letters ``wrong_mode``, the state unchanged.
     """
 
     definition: ClassVar[Definition]
@@ -56,13 +65,16 @@ class Agent(Generic[S]):
         aliases: Iterable[str] = (),
         on_error: OnError | None = None,
         abstract: bool = False,
+        mode_field: str | None = None,
+        modes: Mapping[Mode, Iterable[Mode]] | None = None,
+        unhandled_in_mode: UnhandledInMode | None = None,
         **limits: Unpack[LimitWords],
     ) -> None:
         super().__init_subclass__()
         for unknown in limits.keys() - set(LIMITS):
             raise BadDefinition(
                 f"{cls.__name__}: unknown keyword {unknown!r}; there are name, aliases, on_error, abstract, "
-                f"{', '.join(LIMITS)}"
+                f"mode_field, modes, unhandled_in_mode, {', '.join(LIMITS)}"
             )
         state_type = _state_type(cls)
         if name is None:
@@ -85,6 +97,9 @@ class Agent(Generic[S]):
             on_error=on_error or (inherited.on_error if inherited else "crash"),
             names=_names_at(inspect.currentframe()),
             limits={**(inherited.limits if inherited else {}), **limits},
+            mode_words=ModeWords(mode_field, modes, unhandled_in_mode).over(
+                inherited.mode_words if inherited else ModeWords()
+            ),
         )
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -98,8 +113,9 @@ class Agent(Generic[S]):
     ) -> tuple[S, list[Directive]]:
         """The transition, without Redis or a process: ``(new state, directives)``.
 
-        Raises ``Unhandled``, ``Reject``, ``BadPayload``, whatever the handler raises, and ``ImpureHandler`` where it
-        returned no step, changed what it was given, or did what no transition may (clocks, chance, I/O).
+        Raises ``Unhandled`` (also ``WrongMode``), ``Reject``, ``BadPayload``, whatever the handler raises, and
+        ``ImpureHandler`` where it returned no step, changed what it was given, or did what no transition may (clocks,
+        chance, I/O).
         """
         definition = cls.defined()
         if type(cast("object", state)) is not definition.state_type:
@@ -108,9 +124,11 @@ class Agent(Generic[S]):
             )
         whole = signal if isinstance(signal, Signal) else Signal.of(signal, source="test")
         delivery = Delivery.example(whole, ctx or Context.example(whole, agent_id=definition.name))
-        handler = definition.routes.best(delivery.type)
-        if handler is None:
-            raise Unhandled(transition.no_handler(definition, delivery.type))
+        handler = transition.handler_for(definition, state, delivery.type)
+        if isinstance(handler, WrongModeOutcome):
+            raise WrongMode(handler.why)
+        if isinstance(handler, UnhandledType):
+            raise Unhandled(handler.why)
         try:
             argument = transition.argument_of(handler, delivery)
         except ValidationError as error:
@@ -120,6 +138,10 @@ class Agent(Generic[S]):
         new, directives = transition.handle(definition, handler, state, argument, delivery, mode=mode)
         transition.refuse_changed(handler, state, before)
         if new is not None:
+            if definition.modes is not None and (
+                why := definition.modes.refusal(definition.modes.of(state), new, handler)
+            ):
+                raise WrongMode(why)
             encode_state(new)
         return state if new is None else cast("S", new), list(directives)
 

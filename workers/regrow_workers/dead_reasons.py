@@ -16,6 +16,7 @@ from regrow_workers.outcomes import (
     Unchanged,
     UnhandledType,
     Unstorable,
+    WrongMode,
 )
 
 __all__ = ["condemned_reason", "failure_of", "is_signal", "what_is_wrong"]
@@ -31,6 +32,8 @@ def failure_of(outcome: Outcome) -> tuple[str, str] | None:
             return None
         case UnhandledType(why):
             return "unhandled", why
+        case WrongMode(why):
+            return "wrong_mode", why
         case BadData(why):
             return "bad_data", why
         case Rejected(why):

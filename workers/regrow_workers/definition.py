@@ -14,6 +14,7 @@ from regrow_signals.routing import RouteTable
 from regrow_signals.schedules import DeclaredTimer
 from regrow_workers.agent_limits import checked_limits
 from regrow_workers.handler_checks import Handler, handlers_of
+from regrow_workers.modes import Modes, ModeWords, modes_of_class
 from regrow_workers.purity import GuardMode
 from regrow_workers.schedules import schedules_of
 from regrow_workers.state import State
@@ -43,6 +44,8 @@ class Definition:
     code: str
     schedules: tuple[DeclaredTimer, ...]
     """Of ``@every`` and ``@cron``."""
+    mode_words: ModeWords
+    modes: Modes | None
     limits: Mapping[str, Any]
     """Those that the type says (``LimitWords``), for children that do not say their own."""
 
@@ -61,6 +64,7 @@ def define(
     on_error: object,
     names: Mapping[str, Any],
     limits: Mapping[str, object],
+    mode_words: ModeWords,
 ) -> Definition:
     """The definition of a class, or ``BadDefinition`` with what is wrong and how to mend it."""
     checked_name = _checked_name(cls, "name", name)
@@ -91,6 +95,8 @@ def define(
         instance=object.__new__(cls),
         code=_code_digest(handlers, schedules, state_type),
         schedules=schedules,
+        mode_words=mode_words,
+        modes=modes_of_class(cls.__name__, state_type, mode_words, handlers),
         limits=types.MappingProxyType(checked),
     )
 
@@ -109,7 +115,7 @@ def _code_digest(
     for timer in schedules:
         digest.update(f"{timer}\0".encode())
     for handler in handlers:
-        digest.update(f"{handler.pattern.text}\0{handler.name}\0".encode())
+        digest.update(f"{handler.pattern.text}\0{handler.name}\0{handler.modes or ''}".encode())
         _add_function(digest.update, handler.function)
     for schema, step in sorted(state_type.__regrow_upcasts__.items()):
         digest.update(f"{schema}\0{step}\0".encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
@@ -13,7 +13,7 @@ from regrow_signals.errors import BadDefinition, BadTypeName
 from regrow_signals.routing import Pattern
 from regrow_signals.signal import Payload, Signal
 from regrow_workers.context import Context
-from regrow_workers.handlers import marks_of, take_defined
+from regrow_workers.handlers import marks_of, modes_of, take_defined
 from regrow_workers.state import State
 
 __all__ = ["Handler", "handlers_of"]
@@ -33,6 +33,8 @@ class Handler:
     decode: Callable[[str], object] | None
     shown: str
     """``Support.opened()``, for messages."""
+    modes: tuple[str, ...] = ()
+    """Those it is for; empty: all."""
 
     @property
     def payload_name(self) -> str:
@@ -45,7 +47,7 @@ def handlers_of(cls: type, state_type: type[State], names: Mapping[str, Any]) ->
     ``names`` are the local names where the class is defined: annotations are text and are looked up there.
     """
     _refuse_lost(cls)
-    found: dict[Pattern, tuple[Handler, type]] = {}
+    found: dict[tuple[Pattern, str], tuple[Handler, type]] = {}
     for owner in cls.__mro__:
         for name, function in vars(owner).items():
             marks = marks_of(_unwrapped(function))
@@ -55,15 +57,25 @@ def handlers_of(cls: type, state_type: type[State], names: Mapping[str, Any]) ->
             takes_context = handler_checks.signature(marks, is_method=_unwrapped(function) is function)
             for what in marks:
                 handler = handler_checks.handler(what, takes_context=takes_context)
-                before = found.get(handler.pattern)
-                if before is None:
-                    found[handler.pattern] = (handler, owner)
-                elif before[1] is owner:
-                    raise BadDefinition(
-                        f"{cls.__name__}: {before[0].name}() and {name}() both handle {handler.pattern.text!r}; "
-                        "one handler runs per signal: join them, or make one pattern narrower"
-                    )
-    return [handler for handler, _ in found.values()]
+                for mode in modes_of(_unwrapped(function), what) or ("",):
+                    before = found.get((handler.pattern, mode))
+                    if before is None:
+                        found[handler.pattern, mode] = (handler, owner)
+                    elif before[1] is owner:
+                        where = f" in mode {mode!r}" if mode else ""
+                        raise BadDefinition(
+                            f"{cls.__name__}: {before[0].name}() and {name}() both handle {handler.pattern.text!r}"
+                            f"{where}; one handler runs per signal: join them, or make one pattern narrower"
+                        )
+    return _with_modes([(handler, mode) for (_, mode), (handler, _) in found.items()])
+
+
+def _with_modes(found: Sequence[tuple[Handler, str]]) -> list[Handler]:
+    """Each handler once, with the modes that are left to it."""
+    modes: dict[int, tuple[Handler, list[str]]] = {}
+    for handler, mode in found:
+        modes.setdefault(id(handler), (handler, []))[1].append(mode)
+    return [replace(handler, modes=tuple(filter(None, left))) for handler, left in modes.values()]
 
 
 def _refuse_lost(cls: type) -> None:

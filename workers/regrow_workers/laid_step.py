@@ -7,16 +7,26 @@ from regrow_signals.limits import Limits
 from regrow_signals.notices import NOTICE, parent_after
 from regrow_workers.delivery import Delivery
 from regrow_workers.directive_appends import NOTHING, Appends, lay_out
-from regrow_workers.outcomes import Impossible, NewState, Outcome, Unchanged, UnhandledType, Unstorable
+from regrow_workers.outcomes import (
+    Impossible,
+    NewState,
+    Outcome,
+    Unchanged,
+    UnhandledType,
+    Unstorable,
+    WrongMode,
+)
 from regrow_workers.transition import crashed
 
 __all__ = ["laid_step"]
+
+_UNHANDLED = (UnhandledType, WrongMode)
 
 
 def laid_step(outcome: Outcome, delivery: Delivery, limits: Limits) -> tuple[Outcome, Appends]:
     """The outcome, another one where its directives cannot be written, and what is to be written."""
     fields = delivery.fields
-    if type(outcome) is UnhandledType and NOTICE in fields and parent_after(fields) is not None:
+    if type(outcome) in _UNHANDLED and NOTICE in fields and parent_after(fields) is not None:
         return Unchanged(()), NOTHING  # it changes the agent's parent, whether a handler cares or not
     if type(outcome) is not NewState and type(outcome) is not Unchanged:
         return outcome, NOTHING

@@ -19,6 +19,7 @@ __all__ = [
     "Unchanged",
     "UnhandledType",
     "Unstorable",
+    "WrongMode",
 ]
 
 
@@ -43,6 +44,17 @@ class UnhandledType:
     """No handler for the type: dead letter ``unhandled``, unless a live node runs newer code."""
 
     why: str
+
+
+@dataclass(slots=True)
+class WrongMode:
+    """The agent's mode does not handle the type, or may not become what the handler made of it: ``wrong_mode``.
+
+    ``may_wait``: the type asks for the former to be kept until the mode changes.
+    """
+
+    why: str
+    may_wait: bool = False
 
 
 @dataclass(slots=True)
@@ -90,5 +102,5 @@ class Crashed:
 
 
 Outcome: TypeAlias = (
-    NewState | Unchanged | UnhandledType | BadData | Rejected | Unstorable | Impossible | Crashed
+    NewState | Unchanged | UnhandledType | WrongMode | BadData | Rejected | Unstorable | Impossible | Crashed
 )

@@ -23,6 +23,7 @@ from regrow_workers.outcomes import (
     Unchanged,
     UnhandledType,
     Unstorable,
+    WrongMode,
 )
 from regrow_workers.purity import GuardMode, guard, guarded
 from regrow_workers.schedules import refuse_declared
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from regrow_workers.agent import Agent
     from regrow_workers.definition import Definition
 
-__all__ = ["apply", "crashed", "argument_of", "handle", "no_handler", "refuse_changed", "take"]
+__all__ = ["apply", "crashed", "argument_of", "handle", "handler_for", "no_handler", "refuse_changed", "take"]
 
 _DEFAULT: Limits = Limits()
 
@@ -64,9 +65,11 @@ def take(
     mode: GuardMode | None = None,
 ) -> Outcome:
     """``apply`` without the making of signals: what the batch planner calls. ``mode``: see ``handle``."""
-    handler = definition.routes.best(delivery.type)
-    if handler is None:
-        return UnhandledType(no_handler(definition, delivery.type))
+    handler = handler_for(definition, state, delivery.type)
+    if not isinstance(handler, Handler):
+        return handler
+    modes = definition.modes
+    mode_before = modes.of(state) if modes is not None else ""
     try:
         argument = argument_of(handler, delivery)
     except ValidationError as error:
@@ -90,12 +93,26 @@ def take(
         )
     if new is None:
         return Unchanged(directives)
+    if modes is not None and (why := modes.refusal(mode_before, new, handler)):
+        return WrongMode(why)
     try:
         return NewState(new, encode_state(new, max_bytes=limits.max_state_bytes), directives)
     except TooLarge as error:
         return Unstorable("state_too_large", str(error))
     except NotStrictJSON as error:
         return Unstorable("not_strict_json", str(error))
+
+
+def handler_for(definition: Definition, state: State, type_name: str) -> Handler | UnhandledType | WrongMode:
+    """The handler of this type in the state's mode, or why there is none."""
+    modes = definition.modes
+    found = definition.routes.best(type_name) if modes is None else modes.handler(state, type_name)
+    if found is not None:
+        return found
+    elsewhere = None if modes is None else definition.routes.best(type_name)
+    if modes is None or elsewhere is None:
+        return UnhandledType(no_handler(definition, type_name))
+    return WrongMode(modes.no_handler(state, type_name, elsewhere), may_wait=modes.waits)
 
 
 def argument_of(handler: Handler, delivery: Delivery) -> object:
