@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeVar
 
@@ -38,6 +38,7 @@ from regrow_supervisor.inbox import next_due
 from regrow_supervisor.spec import Supervisor
 from regrow_supervisor.timekeeper import fire_due
 from regrow_supervisor.watchdog import Watchdog, WatchdogSettings
+from regrow_workers.agent import Agent
 from regrow_workers.application import Application, types_by_name
 from regrow_workers.effects.effect import registered_effects
 from regrow_workers.purity import GuardMode
@@ -93,6 +94,7 @@ class Harness:
         now: datetime = _FIRST_INSTANT,
         limits: Limits = Limits(),  # noqa: B008  frozen
         guard: GuardMode = "enforce",
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         self.tree = tree
         self._epoch_ms = round(now.timestamp() * 1000)
@@ -106,8 +108,10 @@ class Harness:
         self._application = Application("test:tree", tree, types, registered_effects(), ())
         self._armed: dict[str, tuple[str, Killed | None, int]] = {}
         self._said: list[str] = []
-        self._settings = NodeSettings(check_every=1, guard=guard)
-        self._nodes = [self._new_node(number) for number in range(1, nodes + 1)]
+        self._settings = NodeSettings(check_every=1, guard=guard, labels=labels or {})
+        self._nodes: list[SimulatedNode] = []
+        for _ in range(nodes):
+            self.add_node()
         self._watchdog = self._new_watchdog()
         self._effects = EffectDesk(
             self.client.connection, self._keys, self._application.effects, self._living_node
@@ -187,10 +191,13 @@ class Harness:
         """SIGTERM to node ``number``: its agents are handed back and start elsewhere."""
         self._nodes[number - 1].drain()
 
-    def add_node(self) -> None:
-        """One more node, with a number of its own."""
-        number = len(self._nodes) + 1
-        self._nodes.append(self._new_node(number))
+    def add_node(self, tree: Supervisor | None = None, *, labels: Mapping[str, str] | None = None) -> None:
+        """One more node, with a number of its own. ``tree``: it runs that version of the application."""
+        types = self._application.agent_types
+        if tree is not None:
+            types = types_by_name(tree.agent_types().values())
+        labels = self._settings.labels if labels is None else labels
+        self._nodes.append(self._new_node(len(self._nodes) + 1, types, labels))
 
     def kill_watchdog(self) -> None:
         """The leader dies; a standby takes over with the next ``run``."""
@@ -295,15 +302,16 @@ class Harness:
 
     # Below.
 
-    def _new_node(self, number: int) -> SimulatedNode:
-        types = self._application.agent_types
+    def _new_node(
+        self, number: int, types: Mapping[str, type[Agent[Any]]], labels: Mapping[str, str]
+    ) -> SimulatedNode:
         node = SimulatedNode(
             f"node-{number}",
             server=self._server,
             keys=self._keys,
             limits=self._limits,
             agent_types=types,
-            settings=self._settings,
+            settings=replace(self._settings, labels=labels),
             reach=self._reached,
         )
         node.join()

@@ -18,6 +18,7 @@ from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_signals.pool import NodeGone, SlotName
 from regrow_workers.agent import Agent
+from regrow_workers.announced import announce
 from regrow_workers.purity import guard
 from regrow_workers.reasons import MEMORY, ExitReason, Killed, Knowledge, WorkerExit, explain, spawner_lost
 from regrow_workers.settings import NodeSettings
@@ -73,12 +74,9 @@ class SimulatedNode:
         return list(self._lives)
 
     def join(self) -> None:
-        types: dict[str, dict[str, str | int]] = {
-            name: {"code": "test", "schema": kind.definition.schema} for name, kind in self._types.items()
-        }
         join = nodes.join(
-            self._keys, self.node, kind="worker", host="test", pid=0, labels=dict(self._settings.labels), types=types,
-            version="test",
+            self._keys, self.node, kind="worker", host="test", pid=0, labels=dict(self._settings.labels),
+            types=announce(self._types), version="test",
         )  # fmt: skip
         self._connection.call(join)
 

@@ -29,7 +29,7 @@ MAX_EVENTS: Final = Limits().max_events
 KINDS: Final = frozenset({
     "normal", "shutdown", "exception", "exit", "signal", "deadline", "frozen", "memory", "processes", "start_timeout",
     "start_failed", "killed", "node_lost", "spawner_lost", "drained", "operator", "superseded", "lost",
-    "no_room", "unreadable_state",
+    "no_room", "unreadable_state", "newer_code",
 })  # fmt: skip
 """Kinds of exit reasons: the counter's label has no other values."""
 
@@ -90,7 +90,7 @@ def join(
     host: str,
     pid: int,
     labels: Mapping[str, str],
-    types: Mapping[str, Mapping[str, str | int]],
+    types: Mapping[str, Mapping[str, Any]],
     version: str,
 ) -> Call[None]:
     """Begin as a node of a new id; the watchdog hears of it."""

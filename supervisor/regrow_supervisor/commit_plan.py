@@ -26,7 +26,7 @@ from regrow_supervisor.orders import Kill, Report, Start, Stop
 from regrow_supervisor.pooling import fences, pooled_start
 from regrow_supervisor.requests import agents_of, answer_json
 from regrow_supervisor.states import ChildState, SupervisorState
-from regrow_supervisor.turn import Turn
+from regrow_supervisor.turn import Placed, Turn
 from regrow_workers.stored_child import InitialState, bounds_of, register_agent, subscriptions_of
 
 __all__ = ["Extras", "next_versions", "plan_commit", "registrations"]
@@ -78,7 +78,7 @@ def plan_commit(
         exits_entry=extras.exits_entry,
         supervisors=_supervisor_writes(view, turn, extras.trees),
         register=tuple(extras.register),
-        starts=tuple(_start_order(placed.start, placed.node, initial) for placed in turn.starts),
+        starts=tuple(_start_order(placed, initial) for placed in turn.starts),
         pooled=tuple(
             pooled_start(start, _fresh(start, initial), bounds_of(start.start)) for start in turn.pooled
         ),
@@ -193,8 +193,9 @@ def _supervisor_writes(
     return tuple(writes)
 
 
-def _start_order(start: Start, node: str, initial: InitialState) -> StartOrder:
+def _start_order(placed: Placed, initial: InitialState) -> StartOrder:
     """What node and worker are told: every plain value of the child's ``start``; the rest is in the agent's record."""
+    start = placed.start
     fields = {
         name: _plain(value)
         for name, value in start.start.items()
@@ -206,10 +207,12 @@ def _start_order(start: Start, node: str, initial: InitialState) -> StartOrder:
         "incarnation": str(start.incarnation),
         "supervisor": start.path,
     }
+    if placed.keep:
+        fields["keep"] = placed.keep
     return StartOrder(
         agent=start.child,
         incarnation=start.incarnation,
-        node=node,
+        node=placed.node,
         fields=fields,
         fresh=_fresh(start, initial),
         bounds=bounds_of(start.start),

@@ -86,7 +86,8 @@ class Committer:
             reason = f"{type(crash.cause).__name__}: {crash.cause}"
             log.event(_LOG, "supervisor_crashed", level=logging.ERROR, supervisor=crash.path, reason=reason)
         for new in extras.register:
-            view.agents.setdefault(new.agent, AgentView(new.supervisor)).path = new.supervisor
+            known = view.agents.setdefault(new.agent, AgentView(new.supervisor, schema=new.schema))
+            known.path = new.supervisor
         for placed in turn.starts:
             start = placed.start
             view.settle(start.child, placed.node, start.incarnation, start.path)

@@ -35,6 +35,8 @@ class AgentExited:
     node: str
     reason: str
     charged: bool
+    schema: int | None = None
+    """Of the state that is stored now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ def _exited(texts: Mapping[str, str]) -> Entry:
         texts.get("node", ""),
         texts["reason"][:_LONGEST_REASON],
         texts.get("charged", "1") == "1",
+        int(schema) if (schema := texts.get("schema", "")).isascii() and schema.isdigit() else None,
     )
 
 

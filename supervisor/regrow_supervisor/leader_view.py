@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from regrow_supervisor.placement import NodeView
+from regrow_supervisor.restart_types import left_signal_type
 from regrow_supervisor.states import ChildState, SupervisorState
 
 __all__ = ["UNUSABLE", "AgentView", "LeaderView", "changed_children"]
@@ -29,6 +30,14 @@ class AgentView:
     schema: int = 0
     schedules: str | None = ""
     """What its record says of the declared timers in force for it; None: that is not known."""
+    left_for: str = ""
+    """The signal type for which its last life left it to other code."""
+
+    def note_end(self, reason: str, schema: int | None) -> None:
+        """A life of its ended: what its next node must know. ``schema``: of the stored state, if it was told."""
+        self.left_for = left_signal_type(reason)
+        if schema is not None:
+            self.schema = schema
 
 
 @dataclass(slots=True)
@@ -40,6 +49,9 @@ class LeaderView:
     nodes: dict[str, NodeView] = field(default_factory=dict[str, NodeView])
     trees: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Root's path -> digests of the trees that were seen, the last one in force."""
+
+    schemas: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Agent type -> schema of the states that this very process gives to new and fresh agents."""
 
     load: Counter[str] = field(default_factory=Counter[str])
     unreadable: dict[str, str] = field(default_factory=dict[str, str])

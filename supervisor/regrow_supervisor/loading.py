@@ -19,11 +19,20 @@ from regrow_supervisor.commit_plan import TREES_FIELD
 from regrow_supervisor.events import Event, Exited, KillSupervisor
 from regrow_supervisor.leader_view import AgentView, LeaderView
 from regrow_supervisor.placement import node_from_record
+from regrow_supervisor.restart_types import left_signal_type
 
-__all__ = ["doubts", "load_agents", "load_nodes", "load_view", "run_id_command"]
+__all__ = ["doubts", "load_agents", "load_nodes", "load_schemas", "load_view", "run_id_command"]
 
 _AT_ONCE: Final = 500
-_AGENT_FIELDS: Final = ("supervisor", "incarnation", "node", "schema", "schedules", "isolation")
+_AGENT_FIELDS: Final = (
+    "supervisor",
+    "incarnation",
+    "node",
+    "schema",
+    "exit_reason",
+    "schedules",
+    "isolation",
+)
 
 
 def load_view(connection: Connection, keys: Keys, also: Sequence[str] = ()) -> LeaderView:
@@ -82,16 +91,26 @@ def load_agents(connection: Connection, keys: Keys, view: LeaderView, agents: Se
         for agent, answer in zip(some, connection.pipeline(commands), strict=True):
             if isinstance(answer, RegrowError):
                 continue
-            path, incarnation, node, schema, schedules, isolation = cast("list[str | None]", answer)
+            path, incarnation, node, schema, reason, schedules, isolation = cast("list[str | None]", answer)
             if incarnation is None or not incarnation.isdigit():
                 continue
             view.agents[agent] = AgentView(
                 path=path or "",
                 incarnation=int(incarnation),
                 node="" if isolation == "pool" else node or "",
-                schema=int(schema) if schema and schema.isdigit() else 0,
+                schema=_number(schema),
+                left_for=left_signal_type(reason or ""),
                 schedules=schedules or "",
             )
+
+
+def load_schemas(connection: Connection, keys: Keys, view: LeaderView, agents: Sequence[str]) -> None:
+    """Of what schema these agents' states are by now: nobody reports the end of a lost life."""
+    for some in _chunks(agents):
+        commands = [Command(("HMGET", keys.agent(agent), "schema"), _maybe_texts) for agent in some]
+        for agent, answer in zip(some, connection.pipeline(commands), strict=True):
+            if isinstance(answer, list) and agent in view.agents:
+                view.agents[agent].note_end("", _number(cast("list[str | None]", answer)[0]))
 
 
 def doubts(view: LeaderView) -> list[Event]:
@@ -187,6 +206,10 @@ def _maybe_texts(reply: Any) -> list[str | None]:
 
 def _record(reply: Any) -> dict[str, str]:
     return pairs(_texts(reply))
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() else 0
 
 
 def _text(item: Any) -> str:

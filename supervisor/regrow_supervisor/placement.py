@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from regrow_workers.announced import AnnouncedType, read_announced
+
 __all__ = ["NodeView", "Wanted", "Placement", "place", "node_from_record"]
 
 
@@ -25,6 +27,9 @@ class NodeView:
     labels: frozenset[str] = frozenset()
     schemas: Mapping[str, int] = field(default_factory=dict[str, int])
     """Agent types (and aliases) that this node runs, each with its state's schema version."""
+
+    types: Mapping[str, AnnouncedType] = field(default_factory=dict[str, AnnouncedType])
+    """The same with all that the node says of them."""
 
     quiet: bool = False
     """Its beat is overdue, though not yet late: taken only when no other node fits."""
@@ -43,13 +48,21 @@ class Wanted:
     schema: int = 0
     """Schema version of the stored state; 0 where nothing is stored."""
 
+    left_for: str = ""
+    """The signal type for which the last node left it: one with a handler for it is taken, if any could ever run it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """agent -> node, and the agents that fit nowhere with the reason."""
+    """agent -> node, and the agents that fit nowhere with the reason.
+
+    ``kept`` of those placed were left for a signal type that no node handles which could run them: it is dealt with
+    where they are now.
+    """
 
     placed: Mapping[str, str]
     unplaced: Mapping[str, str]
+    kept: frozenset[str] = frozenset()
 
 
 def place(wanted: Sequence[Wanted], nodes: Iterable[NodeView], load: Mapping[str, int]) -> Placement:
@@ -58,25 +71,38 @@ def place(wanted: Sequence[Wanted], nodes: Iterable[NodeView], load: Mapping[str
     counts = dict(load)
     placed: dict[str, str] = {}
     unplaced: dict[str, str] = {}
+    kept: set[str] = set()
     for start in wanted:
-        fitting = [node for node in known if _fits(node, start)]
+        able = [node for node in known if _could_run(node, start)]
+        if start.left_for:
+            knowing = [node for node in able if _knows(node, start)]
+            if knowing:
+                able = knowing
+            else:
+                kept.add(start.agent)
+        fitting = [node for node in able if not node.full]
         if not fitting:
-            unplaced[start.agent] = _why_not(known, start)
+            unplaced[start.agent] = _why_not(able or known, start)
             continue
         chosen = min(fitting, key=lambda node: (node.quiet, counts.get(node.node, 0), node.node))
         placed[start.agent] = chosen.node
         counts[chosen.node] = counts.get(chosen.node, 0) + 1
-    return Placement(placed, unplaced)
+    return Placement(placed, unplaced, frozenset(kept & placed.keys()))
 
 
-def _fits(node: NodeView, start: Wanted) -> bool:
+def _could_run(node: NodeView, start: Wanted) -> bool:
+    """As far as its kind goes; whether it has room is another matter."""
     return (
         node.kind == "worker"
         and node.status == "up"
-        and not node.full
         and node.schemas.get(start.type, -1) >= start.schema
         and start.labels <= node.labels
     )
+
+
+def _knows(node: NodeView, start: Wanted) -> bool:
+    about = node.types.get(start.type)
+    return about is not None and about.knows(start.left_for)
 
 
 def _why_not(nodes: Sequence[NodeView], start: Wanted) -> str:
@@ -98,12 +124,14 @@ def _why_not(nodes: Sequence[NodeView], start: Wanted) -> str:
 
 def node_from_record(node: str, record: Mapping[str, str]) -> NodeView:
     """A node's hash as a view; what cannot be read is taken as absent, so that no start goes to a guess."""
+    types = read_announced(record.get("types", ""))
     return NodeView(
         node=node,
         kind=record.get("kind", ""),
         status=record.get("status", "up"),
         labels=_labels(record.get("labels", "")),
-        schemas=_schemas(record.get("types", "")),
+        schemas={name: about.schema for name, about in types.items()},
+        types=types,
     )
 
 
@@ -120,17 +148,3 @@ def _labels(text: str) -> frozenset[str]:
         words = [str(item).strip() for item in value]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         return frozenset(word for word in words if word)
     return frozenset({str(value)})
-
-
-def _schemas(text: str) -> dict[str, int]:
-    try:
-        value: Any = json.loads(text) if text else {}
-    except ValueError:
-        return {}
-    if not isinstance(value, dict):
-        return {}
-    found: dict[str, int] = {}
-    for name, about in cast("dict[str, Any]", value).items():
-        schema: Any = cast("dict[str, Any]", about).get("schema", 0) if isinstance(about, dict) else 0
-        found[name] = schema if isinstance(schema, int) else 0
-    return found

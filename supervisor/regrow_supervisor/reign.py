@@ -22,7 +22,7 @@ from regrow_signals.errors import BadInput, Conflict, CorruptKey, Refused, Store
 from regrow_signals.keys import Keys
 from regrow_signals.leadership import NodeOrder
 from regrow_signals.limits import Limits
-from regrow_signals.nodes import Charge, ExitReport
+from regrow_signals.nodes import ExitReport
 from regrow_supervisor.beats import Beats
 from regrow_supervisor.commit_plan import Extras
 from regrow_supervisor.committer import Committer
@@ -48,7 +48,8 @@ from regrow_supervisor.idle_deletion import IdleDeletion
 from regrow_supervisor.inbox import next_due
 from regrow_supervisor.leader import Lease
 from regrow_supervisor.leader_view import LeaderView
-from regrow_supervisor.loading import doubts, load_agents, load_nodes, load_view
+from regrow_supervisor.life_ends import end_of_life, kill_order, lost_report
+from regrow_supervisor.loading import doubts, load_agents, load_nodes, load_schemas, load_view
 from regrow_supervisor.requests import BadRequest, mentioned_agents, read_request
 from regrow_supervisor.schedule_installer import ScheduleInstaller
 from regrow_supervisor.states import SupervisorState
@@ -61,7 +62,7 @@ __all__ = ["Reign"]
 
 _LOG = logging.getLogger(__name__)
 _NO_ROOM: Final = "no_room"
-_FAILED_STARTS: Final = ("start_failed", "start_timeout")
+NO_SCHEMAS: Final[Mapping[str, int]] = {}
 EntryFields = Mapping[str, str | bytes]
 
 
@@ -79,9 +80,11 @@ class Reign:
         initial: InitialState,
         clock: Callable[[], float],
         roots: Sequence[str] = (),
+        schemas: Mapping[str, int] = NO_SCHEMAS,
     ) -> None:
         self._connection = connection
         self._roots = roots
+        self._schemas = schemas
         self._keys = keys
         self._lease = lease
         self._settings = settings
@@ -105,11 +108,13 @@ class Reign:
         Who was silent stays so, for Redis answered all the time; where it did not, ``doubt`` was called before.
         """
         self.view = load_view(self._connection, self._keys, self._roots)
+        self.view.schemas = self._schemas
         self._after = "0"
         self.poll()
         for path, why in self.view.unreadable.items():
             log.event(_LOG, "supervisor_unreadable", level=logging.ERROR, supervisor=path, reason=why)
-        for event in doubts(self.view):
+        # Which node has room is known to nobody any more: who waits for one asks again.
+        for event in (*doubts(self.view), NodeAvailable()):
             try:
                 self._commit(event, Extras())
             except (Conflict, CorruptKey) as error:
@@ -229,7 +234,7 @@ class Reign:
     def _on_started(self, entry: str, read: AgentStarted) -> None:
         found = self.view.child_of(read.agent)
         if found is None:
-            kill = _kill_order(read.node, read.agent, read.incarnation, "superseded")
+            kill = kill_order(read.node, read.agent, read.incarnation, "superseded")
             orders = [kill] if self.view.reachable(read.node) else []
             self._commit(None, Extras(exits_entry=entry, orders=orders))
             return
@@ -240,7 +245,10 @@ class Reign:
         found = self.view.child_of(read.agent)
         event: Event | None = None
         if found is not None:
-            event = _end_of_life(found[0], read)
+            event = end_of_life(found[0], read)
+            known = self.view.agents[read.agent]
+            if known.incarnation == read.incarnation:
+                known.note_end(read.reason, read.schema)
         full = read.reason == _NO_ROOM
         news = self.view.note_room(read.node, full=full)
         self._commit(event, Extras(exits_entry=entry))
@@ -293,13 +301,13 @@ class Reign:
         """An order for its node; a pooled agent's life ends in this very step, and the event says so."""
         found, known = self.view.child_of(agent), self.view.agents.get(agent)
         if found is not None and known is not None and found[1].pooled and found[1].alive:
-            extras.lost = [_lost_report("", agent, known.incarnation, "operator", "none")]
+            extras.lost = [lost_report("", agent, known.incarnation, "operator", "none")]
             return Exited(
                 path=found[0], child=agent, incarnation=known.incarnation, reason="operator", charged=False
             )
         if known is None or not self.view.reachable(known.node):
             raise BadRequest("not_running", f"agent {agent} is on no node now")
-        extras.orders = [_kill_order(known.node, agent, known.incarnation, "operator")]
+        extras.orders = [kill_order(known.node, agent, known.incarnation, "operator")]
         return None
 
     def _drop(self, entry: str, why: str, replies: list[tuple[str, str]]) -> None:
@@ -319,6 +327,7 @@ class Reign:
         for node in nodes:
             self._connection.call(effect_store.abandon(self._keys, node, None))
         lives = [life for node in nodes for life in self.view.agents_on(node)]
+        load_schemas(self._connection, self._keys, self.view, [child.id for _, child, _ in lives])
         exits: list[Event] = []
         reports: list[ExitReport] = []
         for path, child, known in lives:
@@ -331,7 +340,7 @@ class Reign:
                     charged=False,
                 )
             )
-            reports.append(_lost_report(known.node, child.id, child.incarnation, "node_lost", "kill"))
+            reports.append(lost_report(known.node, child.id, child.incarnation, "node_lost", "kill"))
         for node in nodes:
             self.view.drop_node(node)
             if not entry:
@@ -339,6 +348,9 @@ class Reign:
         self.counts["lost_nodes"] += 0 if entry else len(nodes)
         event = Batch(events=tuple(exits)) if exits else None
         self._commit(event, Extras(exits_entry=entry, lost=reports, lost_nodes=nodes))
+        if any(known.left_for for known in self.view.agents.values()):
+            # Whoever waits for room on a node that knows more than others may wait for nobody by now.
+            self._commit(NodeAvailable(), Extras())
 
     def _fail_start(self, agent: str, incarnation: int) -> None:
         found, known = self.view.child_of(agent), self.view.agents.get(agent)
@@ -346,9 +358,9 @@ class Reign:
             return
         self.counts["late_starts"] += 1
         event = StartFailed(path=found[0], child=agent, incarnation=incarnation, reason="start_timeout")
-        extras = Extras(lost=[_lost_report(known.node, agent, incarnation, "start_timeout", "none")])
+        extras = Extras(lost=[lost_report(known.node, agent, incarnation, "start_timeout", "none")])
         if self.view.reachable(known.node):
-            extras.orders = [_kill_order(known.node, agent, incarnation, "start_timeout")]
+            extras.orders = [kill_order(known.node, agent, incarnation, "start_timeout")]
         self._commit(event, extras)
 
     def _lose_agent(self, agent: str, incarnation: int) -> None:
@@ -358,10 +370,11 @@ class Reign:
             return
         self.counts["lost_agents"] += 1
         log.event(_LOG, "agent_lost", level=logging.WARNING, agent=agent, incarnation=incarnation)
+        load_schemas(self._connection, self._keys, self.view, [agent])
         event = Exited(path=found[0], child=agent, incarnation=incarnation, reason="lost", charged=False)
-        extras = Extras(lost=[_lost_report(known.node, agent, incarnation, "lost", "none")])
+        extras = Extras(lost=[lost_report(known.node, agent, incarnation, "lost", "none")])
         if self.view.reachable(known.node):
-            extras.orders = [_kill_order(known.node, agent, incarnation, "superseded")]
+            extras.orders = [kill_order(known.node, agent, incarnation, "superseded")]
         self._commit(event, extras)
 
     # The step.
@@ -380,33 +393,3 @@ def _internal_answer(read: Entry, why: str) -> list[tuple[str, str]]:
 def _answer(read: Entry, refused: BadRequest) -> list[tuple[str, str]]:
     """To whoever waits for one."""
     return [(read.request, refused.json())] if isinstance(read, RequestMade) else []
-
-
-def _end_of_life(path: str, read: AgentExited) -> Event:
-    if read.reason.startswith(_FAILED_STARTS):
-        return StartFailed(path=path, child=read.agent, incarnation=read.incarnation, reason=read.reason)
-    return Exited(
-        path=path,
-        child=read.agent,
-        incarnation=read.incarnation,
-        reason=read.reason,
-        charged=read.charged,
-    )
-
-
-def _lost_report(node: str, agent: str, incarnation: int, reason: str, charge: Charge) -> ExitReport:
-    return ExitReport(
-        node=node,
-        agent=agent,
-        incarnation=incarnation,
-        reason=reason,
-        charge=charge,
-        charged=False,
-        error="",
-        in_hand="",
-    )
-
-
-def _kill_order(node: str, agent: str, incarnation: int, reason: str) -> NodeOrder:
-    fields = {"order": "kill", "agent": agent, "incarnation": str(incarnation), "reason": reason}
-    return NodeOrder(node=node, fields=fields)

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
-from regrow_workers.reasons import UNREADABLE
+from regrow_workers.reasons import NEWER_CODE, UNREADABLE
 
-__all__ = ["is_expected", "is_shutdown_error", "is_to_be_restarted", "is_unreadable", "is_worth_a_report"]
+__all__ = [
+    "is_expected",
+    "is_move",
+    "is_shutdown_error",
+    "is_to_be_restarted",
+    "is_unreadable",
+    "is_worth_a_report",
+    "left_signal_type",
+]
+
+
+def is_move(reason: str) -> bool:
+    """Ours: the agent was left to a node with other code. It starts there, alone and uncharged."""
+    return reason.partition(":")[0] == NEWER_CODE
+
+
+def left_signal_type(reason: str) -> str:
+    """The type of the signal that it was left for; empty: for none."""
+    kind, _, signal_type = reason.partition(":")
+    return signal_type if kind == NEWER_CODE else ""
 
 
 def is_unreadable(reason: str) -> bool:

@@ -28,6 +28,8 @@ class Placed:
 
     start: Start
     node: str
+    keep: str = ""
+    """A signal type for which it was left and that no other node handles: to be dealt with there."""
 
 
 @dataclass(slots=True)
@@ -133,17 +135,21 @@ def _place(
             continue
         load[node] = load.get(node, 0) + 1
         where[start.child, start.incarnation] = node
-        turn.starts.append(Placed(start, node))
+        keep = view.agents[start.child].left_for if start.child in placement.kept else ""
+        turn.starts.append(Placed(start, node, keep))
     return unplaced
 
 
 def _wanted(view: LeaderView, start: Start) -> Wanted:
     known = view.agents.get(start.child)
+    type_name = str(start.start.get("type", ""))
+    fresh = start.start.get("resume") == "fresh"
     return Wanted(
         agent=start.child,
-        type=str(start.start.get("type", "")),
+        type=type_name,
         labels=_labels(start.start.get("labels")),
-        schema=known.schema if known is not None else 0,
+        schema=view.schemas.get(type_name, 0) if known is None or fresh else known.schema,
+        left_for=known.left_for if known is not None else "",
     )
 
 

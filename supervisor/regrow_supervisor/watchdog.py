@@ -30,6 +30,7 @@ from regrow_supervisor.tree_request import TreeRequest
 from regrow_supervisor.watchdog_settings import WatchdogSettings
 from regrow_workers import application as applications
 from regrow_workers import log
+from regrow_workers.agent import Agent
 from regrow_workers.application import Application
 from regrow_workers.first_process import let_orphans_go
 from regrow_workers.os_signals import SignalInbox, die_with_parent, leave_at_once
@@ -114,7 +115,9 @@ class Watchdog:
         self._connection = connection
         self._keys = keys
         self._limits = limits or Limits()
-        self._initial = _initial_states(application)
+        types: Mapping[str, type[Agent[Any]]] = application.agent_types if application is not None else {}
+        self._initial = _initial_states(types)
+        self._schemas = {name: kind.definition.schema for name, kind in types.items()}
         self._tree = None
         if application is not None:
             tree: Any = application.tree
@@ -245,6 +248,7 @@ class Watchdog:
             initial=self._initial,
             clock=self._clock,
             roots=() if self._tree is None else (self._tree.name,),
+            schemas=self._schemas,
         )
         self._reload()
 
@@ -309,15 +313,14 @@ class Watchdog:
             return "unknown"
 
 
-def _initial_states(application: Application | None) -> InitialState:
+def _initial_states(types: Mapping[str, type[Agent[Any]]]) -> InitialState:
     """The first state of a new agent, made by the application's class; without one its worker makes it."""
-    types: Mapping[str, Any] = application.agent_types if application is not None else {}
 
     def initial(type_name: str, init: Mapping[str, Any]) -> tuple[str, int]:
         agent_type = types.get(type_name)
         if agent_type is None:
             return "", 1
         state = agent_type.initial_state(dict(init))
-        return encode_state(state), int(agent_type.definition.schema)
+        return encode_state(state), agent_type.definition.schema
 
     return initial

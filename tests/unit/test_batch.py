@@ -627,11 +627,22 @@ def test_what_was_tried_is_remembered_until_the_cursor_has_passed_it() -> None:
 def test_a_signal_without_handler_is_left_to_newer_code() -> None:
     unheard = raw(2, id="s-2", type="unheard.of", data="1")
 
-    found = planned(entry(1), unheard, entry(3), newer_code=True)
+    found = planned(entry(1), unheard, entry(3), nowhere=("other",))
 
-    assert found.ends is not None and found.ends.kind == "hand_over"
+    assert found.ends is not None
+    assert (found.ends.kind, found.ends.reason) == ("hand_over", "unheard.of")
     assert (found.taken, found.commit.cursor, found.commit.dead) == (1, "2000-1", [])
-    assert planned(unheard, newer_code=True).taken == 0
+    assert planned(unheard, nowhere=()).taken == 0
+
+
+@pytest.mark.parametrize("nowhere", [None, ("unheard.of",)])
+def test_a_signal_that_nobody_handles_is_a_dead_letter(nowhere: Any) -> None:
+    unheard = raw(2, id="s-2", type="unheard.of", data="1")
+
+    found = planned(entry(1), unheard, entry(3), nowhere=nowhere)
+
+    assert (found.taken, found.ends) == (3, None)
+    assert [letter.reason for letter in found.commit.dead] == ["unhandled"]
 
 
 # Time.

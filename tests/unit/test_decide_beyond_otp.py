@@ -296,6 +296,30 @@ def test_a_child_whose_state_cannot_be_read_is_parked_alone_and_uncharged(
     assert tree.obey() == ["start a"]
 
 
+@pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
+@pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all", "rest_for_one", "dynamic"])
+def test_a_child_that_is_left_to_newer_code_moves_alone_and_uncharged(strategy: str, restart: str) -> None:
+    given = [worker("a", restart=restart), worker("b")]
+    tree = Tree([] if strategy == "dynamic" else given, strategy=strategy, max_restarts=0)
+    for child in given if strategy == "dynamic" else ():
+        tree.feed(ev.StartChild(path="root", child=child))
+        tree.obey()
+
+    assert tree.exit("a", "newer_code:ticket.split", charged=False) == ["start a"]
+
+    assert (tree.status("a"), tree.states["root"].stamps) == ("running", ())
+
+
+def test_a_child_that_is_left_to_newer_code_before_it_was_ready_starts_again() -> None:
+    tree = Tree([])
+    tree.feed(ev.StartChild(path="root", child=worker("a"), request="start"))
+    tree.orders.clear()
+
+    assert tree.exit("a", "newer_code", charged=False) == ["start a"]
+
+    assert tree.child("a").incarnation == 2
+
+
 @pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all", "rest_for_one"])
 def test_a_child_that_cannot_be_read_at_its_start_is_parked_and_those_behind_it_start(strategy: str) -> None:
     tree = Tree([worker("a")], strategy=strategy, max_restarts=0)

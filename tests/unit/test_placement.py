@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from regrow_supervisor.placement import NodeView, Wanted, node_from_record, place
+from regrow_workers.announced import AnnouncedType
 
 
 def node(name: str, **given: object) -> NodeView:
@@ -104,7 +107,9 @@ def test_a_record_is_read() -> None:
         },
     )
 
-    assert view == NodeView(node="n", labels=frozenset({"gpu"}), schemas={"support": 3})
+    assert view == NodeView(
+        node="n", labels=frozenset({"gpu"}), schemas={"support": 3}, types={"support": AnnouncedType(3)}
+    )
 
 
 def test_labels_may_be_pairs_or_words() -> None:
@@ -129,3 +134,55 @@ def test_a_full_node_is_passed_over_and_said_when_it_is_the_only_one() -> None:
 
     nodes.append(NodeView(node="n2", schemas={"support": 1}))
     assert place([Wanted(agent="a", type="support")], nodes, {"n2": 50}).placed == {"a": "n2"}
+
+
+def knowing(name: str, *patterns: str, **given: object) -> NodeView:
+    return node(name, types={"support": AnnouncedType(1, patterns)}, **given)
+
+
+def test_what_was_left_for_a_signal_goes_to_a_node_that_handles_it() -> None:
+    nodes = [knowing("a", "ticket.opened"), knowing("b", "ticket.*")]
+
+    placement = place([want(left_for="ticket.split")], nodes, {"b": 50})
+
+    assert (placement.placed, placement.kept) == ({"s1": "b"}, frozenset())
+
+
+def test_it_waits_for_room_there_and_never_goes_back_meanwhile() -> None:
+    nodes = [knowing("a", "ticket.opened"), knowing("b", "ticket.*", full=True)]
+
+    placement = place([want(left_for="ticket.split")], nodes, {})
+
+    assert (placement.placed, placement.unplaced) == ({}, {"s1": "all slots are taken on b"})
+
+
+@pytest.mark.parametrize(
+    "better",
+    [
+        {"status": "draining"},
+        {"kind": "effects"},
+        {"schemas": {}},
+        {"types": {}},
+        {"types": {"support": AnnouncedType(1, ("no pattern!",))}},
+    ],
+)
+def test_where_nobody_could_take_it_it_is_kept_on_any_node(better: dict[str, Any]) -> None:
+    knows_it = {"types": {"support": AnnouncedType(1, ("ticket.*",))}}
+    nodes = [knowing("a", "ticket.opened"), node("b", **(knows_it | better))]
+
+    placement = place([want(left_for="ticket.split")], nodes, {"a": 50, "b": 50})
+
+    assert (set(placement.placed), placement.kept) == ({"s1"}, frozenset({"s1"}))
+
+
+def test_labels_and_schema_bind_those_that_handle_it_too() -> None:
+    gpu = frozenset({"gpu"})
+    nodes = [
+        knowing("a", labels=gpu, schemas={"support": 2}),
+        knowing("b", "ticket.*", schemas={"support": 2}),
+        knowing("c", "ticket.*", labels=gpu),
+    ]
+
+    placement = place([want(left_for="ticket.split", labels=gpu, schema=2)], nodes, {})
+
+    assert (placement.placed, placement.kept) == ({"s1": "a"}, frozenset({"s1"}))

@@ -84,6 +84,13 @@ BUSY = slot(Phase.APPLYING, entry="5-0")
             Knowledge(Killed.DEADLINE),
             ExitReason(f"unreadable_state:{SLOW_READ}", "none", False, SLOW_READ),
         ),
+        (
+            WorkerExit.HANDED_OVER,
+            slot(Phase.HANDED_OVER, said="ticket.split"),
+            NOTHING,
+            ExitReason("newer_code:ticket.split", "none", False),
+        ),
+        (WorkerExit.HANDED_OVER, slot(Phase.HANDED_OVER), NOTHING, ExitReason("newer_code", "none", False)),
         (WorkerExit.UNREADABLE, slot(Phase.APPLYING, "1-0"), NOTHING, left_with(74)),
         (-9, BUSY, Knowledge(Killed.DEADLINE), ExitReason("deadline", "attempt", True)),
         (-9, BUSY, Knowledge(Killed.MEMORY), ExitReason("memory", "attempt", True)),

@@ -123,3 +123,26 @@ def test_a_supervisor_whose_decision_raises_ends_alone() -> None:
     turn = take_turn(view, gone("a"), 0)
 
     assert [crash.path for crash in turn.crashes] == ["desk"]
+
+
+def test_a_new_agent_goes_where_the_state_that_it_is_given_can_be_read() -> None:
+    view = LeaderView(nodes={"old": node("old")}, schemas={"support": 2})
+
+    turn = take_turn(view, StartTree(path="desk", definition=definition("a")), 0)
+
+    assert turn.starts == []
+    assert turn.states["desk"].children["a"].reason == (
+        "waiting: no worker node can read schema 2 of agent type 'support'"
+    )
+
+
+def test_an_agent_that_is_left_for_a_signal_which_nobody_handles_is_told_to_keep_it() -> None:
+    view = running("a")
+    view.agents["a"].note_end("newer_code:ticket.split", 1)
+    end = Exited(path="desk", child="a", incarnation=1, reason="newer_code:ticket.split", charged=False)
+
+    turn = take_turn(view, end, 1000)
+
+    assert [(placed.node, placed.keep) for placed in turn.starts] == [("n1", "ticket.split")]
+    view.agents["a"].note_end("signal:SIGKILL", None)
+    assert [placed.keep for placed in take_turn(view, gone("a"), 1000).starts] == [""]

@@ -7,7 +7,7 @@ dead letter with its reason, in the same commit; the version rises by one for ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
@@ -52,7 +52,7 @@ class Ends:
     """Why the incarnation ends after this commit.
 
     ``stop``: a returned ``Stop``, ``reason`` is its own. ``crash``: ``reason`` is the exception in one line, ``error``
-    the traceback. ``hand_over``: the next signal has no handler here and newer code of this type is alive.
+    the traceback. ``hand_over``: the next signal, of type ``reason``, has no handler here, and may have one elsewhere.
     """
 
     kind: Literal["stop", "crash", "hand_over"]
@@ -85,15 +85,16 @@ def plan(
     max_signals: int = 100,
     max_seconds: float = 0.010,
     check_every: int = 0,
-    newer_code: bool = False,
+    nowhere: Container[str] | None = None,
     refused: Mapping[str, tuple[str, str]] = _NOTHING_REFUSED,
 ) -> CommitPlan:
     """The commit of the first entries. ``entries`` come after ``loaded.cursor`` and are not empty.
 
     ``clock`` gives monotonic seconds; ``before`` is called with each entry's id before its handler. ``check_every`` n
-    looks at every n-th transition whether the handler changed its input (0: never). ``newer_code`` says that a
-    live node runs newer code of this type. ``refused`` are entries of which a commit was refused for a directive, with
-    reason and why: dead letters. Raises ``UnreadableState`` if the agent's class cannot read the stored state,
+    looks at every n-th transition whether the handler changed its input (0: never). Of the types without a handler
+    those in ``nowhere`` are dead letters (None: all are); before any other the batch ends with ``hand_over``, for
+    whoever asks whether another node has one. ``refused`` are entries of which a commit was refused for a directive,
+    with reason and why: dead letters. Raises ``UnreadableState`` if the agent's class cannot read the stored state,
     ``BadPayload`` if there is none and the agent's ``init`` does not fit.
     """
     if not entries:
@@ -106,7 +107,7 @@ def plan(
         if before is not None:
             before(entry)
         checked = check_every > 0 and batch.taken % check_every == 0
-        if not batch.take(entry, fields, checked=checked, newer_code=newer_code):
+        if not batch.take(entry, fields, checked=checked, nowhere=nowhere):
             break
         later = clock()
         batch.times.add(later - now)
@@ -154,20 +155,22 @@ class _Batch:
         self.ends: Ends | None = None
         self.times = TransitionTimes()
 
-    def take(self, entry: str, fields: Mapping[str, str | bytes], *, checked: bool, newer_code: bool) -> bool:
+    def take(
+        self, entry: str, fields: Mapping[str, str | bytes], *, checked: bool, nowhere: Container[str] | None
+    ) -> bool:
         """Deal with one entry. False: it does not go into this commit any more."""
         parent = parent_after(fields) if NOTICE in fields else None
         if parent is None:
-            return self._take(entry, fields, checked=checked, newer_code=newer_code)
+            return self._take(entry, fields, checked=checked, nowhere=nowhere)
         before, self.addressee = self.addressee, self.addressee._replace(parent=parent)
-        if self._take(entry, fields, checked=checked, newer_code=newer_code):
+        if self._take(entry, fields, checked=checked, nowhere=nowhere):
             self.others.append(ParentAppend(parent))
             return True
         self.addressee = before
         return False
 
     def _take(
-        self, entry: str, fields: Mapping[str, str | bytes], *, checked: bool, newer_code: bool
+        self, entry: str, fields: Mapping[str, str | bytes], *, checked: bool, nowhere: Container[str] | None
     ) -> bool:
         if not is_signal(fields):
             return self._discard(entry, fields, "malformed", what_is_wrong(fields))
@@ -187,8 +190,8 @@ class _Batch:
         outcome = take(
             self.definition, self.state, delivery, limits=self.limits, before=before, mode=self.guard
         )
-        if newer_code and type(outcome) is UnhandledType:
-            self.ends = Ends("hand_over", "newer_code", outcome.why)
+        if type(outcome) is UnhandledType and nowhere is not None and delivery.type not in nowhere:
+            self.ends = Ends("hand_over", delivery.type, outcome.why)
             return False
         outcome, appends = laid_step(outcome, delivery, self.limits)
         return self._write(outcome, appends, delivery)

@@ -8,6 +8,7 @@ The table (kind, whether the signal in hand is charged, whether the supervisor's
 | released, since somebody else sent it SIGTERM               | signal:SIGTERM      | none    | no  |
 | the node is draining, and it released or was killed for it | drained             | none    | no  |
 | superseded: another life owns the agent                    | superseded          | none    | no  |
+| released: another node has code for the next signal or for the stored schema | newer_code:... | none | no |
 | an exception in a handler (dead-lettered in the same step) | exception:...       | none    | yes |
 | an exception outside of handlers                           | exception:...       | attempt | yes |
 | it could not start                                         | start_failed:...    | none    | yes |
@@ -60,6 +61,8 @@ SHUTDOWN = "shutdown"
 """The reason of a worker that was asked to stop, as OTP has it."""
 ASKED = "\0asked"
 """What its slot says then: no reason of a ``Stop()`` can be that."""
+NEWER_CODE = "newer_code"
+"""The kind of an end that leaves the agent to a node with other code; then the signal type, if one is the reason."""
 MEMORY = "MemoryError"
 """What a worker's slot says when it was refused memory and ended for it."""
 
@@ -74,6 +77,7 @@ class WorkerExit(IntEnum):
     FAILED = 72
     RECYCLED = 73
     UNREADABLE = 74
+    HANDED_OVER = 75
 
 
 class Killed(StrEnum):
@@ -186,6 +190,8 @@ def _our_exit(status: int, slot: Reading, known: Knowledge) -> ExitReason | None
             return ExitReason(f"exception:{slot.said}"[:REASON_LENGTH], "attempt", True, slot.said)
         case (WorkerExit.BOOT_FAILED, Phase.BOOT_FAILED):
             return ExitReason(f"start_failed:{slot.said}"[:REASON_LENGTH], "none", True, slot.said)
+        case (WorkerExit.HANDED_OVER, Phase.HANDED_OVER):
+            return ExitReason(f"{NEWER_CODE}:{slot.said}".rstrip(":"), "none", False)
         case (WorkerExit.UNREADABLE, Phase.UNREADABLE):
             return _unreadable(slot.said)
         case _:

@@ -54,6 +54,7 @@ class Phase(IntEnum):
     CRASHED = 14
     RECYCLED = 15
     UNREADABLE = 16
+    HANDED_OVER = 17
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from typing import NoReturn
 
 from regrow_signals.errors import RegrowError
 from regrow_workers import fresh_process, log
+from regrow_workers.announced import announce
 from regrow_workers.application import Application, load
 from regrow_workers.left_processes import LeftProcesses
 from regrow_workers.os_signals import SignalInbox, die_with_parent
@@ -289,14 +290,6 @@ class Spawner:
 _LOG = logging.getLogger(__name__)
 
 
-def _announced(application: Application) -> dict[str, dict[str, str | int]]:
-    """The agent types that can run here, with the versions of their code and of their states."""
-    return {
-        name: {"code": agent_type.definition.code, "schema": agent_type.definition.schema}
-        for name, agent_type in application.agent_types.items()
-    }
-
-
 def _first_message(link: SpawnerLink) -> Message:
     waiting = select.poll()
     waiting.register(link.fileno(), select.POLLIN)
@@ -345,7 +338,7 @@ def _live(link: SpawnerLink, slots_fd: int, node_pid: int) -> int:
     gc.collect()
     gc.freeze()
     # Agents run on nodes that announce their type: executors run none.
-    types = {} if config.kind == "effects" else _announced(application)
+    types = {} if config.kind == "effects" else announce(application.agent_types)
     awaits = any(effect.awaited for effect in application.effects.values())
     link.send({"is": "ready", "types": types, "warnings": warnings, "fresh": spawner.fresh, "awaits": awaits})
     return spawner.run()

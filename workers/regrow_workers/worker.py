@@ -32,11 +32,12 @@ from regrow_signals.limits import Limits
 from regrow_workers import batch, log
 from regrow_workers.agent import Agent
 from regrow_workers.batch import CommitPlan, Ends
+from regrow_workers.elsewhere import Elsewhere
 from regrow_workers.fail_points import FailPoints
 from regrow_workers.fork_copies import leave_if_copied
 from regrow_workers.own_descriptors import OwnDescriptors
 from regrow_workers.process_memory import give_memory_back
-from regrow_workers.reasons import ASKED, SHUTDOWN, UNREADABLE, WorkerExit
+from regrow_workers.reasons import ASKED, NEWER_CODE, SHUTDOWN, UNREADABLE, WorkerExit
 from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase, Slot
 from regrow_workers.stop_request import StopRequest
@@ -91,6 +92,7 @@ class Worker:
         self._watch = StoreWatch(_LOG, agent)
         self._wear = Wear(order)
         self._order = order
+        self._elsewhere = Elsewhere(keys, order)
         self.clock: Callable[[], float] = time.monotonic
         """What a batch's work is measured by, in seconds."""
 
@@ -155,6 +157,25 @@ class Worker:
     # A turn.
 
     def _turn(self, entries: Entries) -> tuple[Entries, Ends | None]:
+        """Take the first entries; what is to be taken next, and why this life ends, if it does."""
+        entries, ends = self._apply(entries)
+        if ends is not None and ends.kind == "hand_over" and not self._is_left(ends.reason):
+            return entries, None
+        return entries, ends
+
+    def _is_left(self, signal_type: str) -> bool:
+        """Whether a signal without a handler here is left to another node. Nothing is decided while Redis is away."""
+        while not self._stop.requested:
+            try:
+                left = self._elsewhere.look(self._connection, signal_type)
+            except StoreError as error:
+                self._pause(self._watch.failed(error))
+            else:
+                self._watch.answered()
+                return left
+        return False
+
+    def _apply(self, entries: Entries) -> tuple[Entries, Ends | None]:
         """Apply and commit the first entries, and on as long as there are more; what is to be taken next.
 
         While Redis works on one commit the next is planned: a plan changes nothing, and is dropped unless the commit
@@ -206,6 +227,7 @@ class Worker:
             max_signals=self._settings.read_count,
             check_every=self._settings.check_every,
             refused=self._refused,
+            nowhere=self._elsewhere.nowhere,
         )
         leave_if_copied()
         return plan
@@ -237,7 +259,13 @@ class Worker:
         if ends.kind == "crash":
             self._slot.note(Phase.FAILED, ends.reason.removeprefix("exception:"))
             return WorkerExit.FAILED
-        return self._release(ends.reason if ends.kind == "stop" else f"shutdown:{ends.reason}")
+        return self._hand_over(ends.reason) if ends.kind == "hand_over" else self._release(ends.reason)
+
+    def _hand_over(self, signal_type: str) -> WorkerExit:
+        """Leave the agent to a node that knows this type, or (empty) the schema of the stored state."""
+        self._ask(agents.release(self._keys, self._owner, reason=NEWER_CODE))
+        self._slot.note(Phase.HANDED_OVER, signal_type)
+        return WorkerExit.HANDED_OVER
 
     def _cannot_go_on(self, error: BadPayload | CorruptKey) -> WorkerExit:
         """No signal is to blame: what is stored cannot be read, or there is nothing yet and ``init`` does not fit."""
@@ -245,6 +273,8 @@ class Worker:
             self._slot.note(Phase.BOOT_FAILED, str(error))
             return WorkerExit.BOOT_FAILED
         if self._base is not None:
+            if self._base.schema > self._agent_type.definition.schema:
+                return self._hand_over("")
             self._ask(agents.release(self._keys, self._owner, reason=UNREADABLE))
         self._slot.note(Phase.UNREADABLE, str(error))
         return WorkerExit.UNREADABLE

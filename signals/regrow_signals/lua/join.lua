@@ -8,7 +8,7 @@
 -- ARGV 3 host             host name
 -- ARGV 4 pid              of the node's process
 -- ARGV 5 labels           JSON
--- ARGV 6 types            JSON: type -> {code, schema}
+-- ARGV 6 types            JSON: type -> {code, schema, handles}
 -- ARGV 7 version          of regrow
 -- ARGV 8 max_events       cap of the events
 -- REPLY ok
