@@ -40,6 +40,7 @@ HOMES = {
     "restart": "steer",
     "revive": "steer",
     "drain": "steer",
+    "rollback": "steer",
     "children": "steer",
     "delete": "steer",
     "redis": "redis",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = [
     "kill_command",
     "restart_command",
     "revive_command",
+    "rollback_command",
     "start_command",
     "stop_command",
 ]
@@ -112,6 +114,27 @@ def drain_command(session: Session, node: str, as_json: bool) -> None:
         print_json({"op": "drain", **answer})
     else:
         click.echo(f"{node} drains: {len(answer['agents'])} agent(s) go on elsewhere, then it ends")
+
+
+@click.command("rollback")
+@click.argument("application", metavar="MODULE:TREE")
+@json_option
+@click.pass_obj
+def rollback_command(session: Session, application: str, as_json: bool) -> None:
+    """Carry out the tree of MODULE:TREE though another one has replaced it: a watchdog's start does so only once.
+
+    New children start, removed ones stop (their state is kept), the others run on.
+    """
+    from regrow_workers.application import load  # no other command here loads the application
+
+    tree: Any = load(application).tree
+    fields = {"name": tree.name, "definition": json.dumps(tree.definition()), "force": "1"}
+    said: list[str] = ask_watchdog(session.connection, session.keys, "tree", fields)
+    if as_json:
+        print_json({"op": "rollback", "tree": tree.name, "answer": said})
+        return
+    for line in said:
+        click.echo(line)
 
 
 @click.command("children")

@@ -203,6 +203,7 @@ def _start_order(placed: Placed, initial: InitialState) -> StartOrder:
     }
     fields |= {
         "order": "start",
+        "type": placed.type,
         "agent": start.child,
         "incarnation": str(start.incarnation),
         "supervisor": start.path,

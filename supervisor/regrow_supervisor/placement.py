@@ -44,6 +44,9 @@ class Wanted:
 
     agent: str
     type: str
+    aliases: tuple[str, ...] = ()
+    """Names that the type had before, by which older nodes know it."""
+
     labels: frozenset[str] = frozenset()
     schema: int = 0
     """Schema version of the stored state; 0 where nothing is stored."""
@@ -63,6 +66,8 @@ class Placement:
     placed: Mapping[str, str]
     unplaced: Mapping[str, str]
     kept: frozenset[str] = frozenset()
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of those placed: the name by which the node knows the agent's type."""
 
 
 def place(wanted: Sequence[Wanted], nodes: Iterable[NodeView], load: Mapping[str, int]) -> Placement:
@@ -72,6 +77,7 @@ def place(wanted: Sequence[Wanted], nodes: Iterable[NodeView], load: Mapping[str
     placed: dict[str, str] = {}
     unplaced: dict[str, str] = {}
     kept: set[str] = set()
+    names: dict[str, str] = {}
     for start in wanted:
         able = [node for node in known if _could_run(node, start)]
         if start.left_for:
@@ -86,8 +92,9 @@ def place(wanted: Sequence[Wanted], nodes: Iterable[NodeView], load: Mapping[str
             continue
         chosen = min(fitting, key=lambda node: (node.quiet, counts.get(node.node, 0), node.node))
         placed[start.agent] = chosen.node
+        names[start.agent] = _name_on(chosen, start)
         counts[chosen.node] = counts.get(chosen.node, 0) + 1
-    return Placement(placed, unplaced, frozenset(kept & placed.keys()))
+    return Placement(placed, unplaced, frozenset(kept & placed.keys()), names)
 
 
 def _could_run(node: NodeView, start: Wanted) -> bool:
@@ -95,13 +102,19 @@ def _could_run(node: NodeView, start: Wanted) -> bool:
     return (
         node.kind == "worker"
         and node.status == "up"
-        and node.schemas.get(start.type, -1) >= start.schema
+        and node.schemas.get(_name_on(node, start), -1) >= start.schema
         and start.labels <= node.labels
     )
 
 
+def _name_on(node: NodeView, start: Wanted) -> str:
+    """The name by which the node knows the type; the present one if it knows none."""
+    known = (name for name in (start.type, *start.aliases) if name in node.schemas)
+    return next(known, start.type)
+
+
 def _knows(node: NodeView, start: Wanted) -> bool:
-    about = node.types.get(start.type)
+    about = node.types.get(_name_on(node, start))
     return about is not None and about.knows(start.left_for)
 
 
@@ -110,10 +123,10 @@ def _why_not(nodes: Sequence[NodeView], start: Wanted) -> str:
     left = [node for node in nodes if node.kind == "worker" and node.status == "up"]
     if not left:
         return "no worker node is up"
-    left = [node for node in left if start.type in node.schemas]
+    left = [node for node in left if _name_on(node, start) in node.schemas]
     if not left:
         return f"no worker node runs agent type {start.type!r}"
-    left = [node for node in left if node.schemas[start.type] >= start.schema]
+    left = [node for node in left if node.schemas[_name_on(node, start)] >= start.schema]
     if not left:
         return f"no worker node can read schema {start.schema} of agent type {start.type!r}"
     left = [node for node in left if start.labels <= node.labels]

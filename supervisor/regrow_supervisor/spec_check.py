@@ -109,6 +109,11 @@ def _check_start(start: object, where: str) -> None:
     kind = given.get("type")
     if not isinstance(kind, str) or not kind:
         raise SpecError(f"{where}: start.type is {kind!r:.80}, not the name of an agent type")
+    aliases: object = given.get("aliases", [])
+    if not isinstance(aliases, list) or not all(
+        isinstance(one, str) for one in cast("list[object]", aliases)
+    ):
+        raise SpecError(f"{where}: start.aliases is no list of texts")
     _object(given.get("init") or {}, f"{where}: start.init")
     labels = _object(given.get("labels") or {}, f"{where}: start.labels")
     if not all(isinstance(value, str) for value in labels.values()):

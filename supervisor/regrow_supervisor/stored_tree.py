@@ -20,6 +20,7 @@ from regrow_supervisor.leader_view import LeaderView
 from regrow_supervisor.requests import BadRequest, TreeAsked, agents_of
 from regrow_supervisor.spec_check import check_tree
 from regrow_supervisor.states import SupervisorState
+from regrow_workers.stored_child import type_names
 
 __all__ = ["REMEMBERED", "TreeChange", "change_tree", "digest_of"]
 
@@ -74,7 +75,8 @@ def change_tree(view: LeaderView, asked: TreeAsked) -> TreeChange:
         return TreeChange(
             trees=seen,
             said=[
-                f"tree {root} ({digest}) was replaced by ({seen[-1]}) before: it does not come back by itself"
+                f"tree {root} ({digest}) was replaced by ({seen[-1]}) before: it does not come back by itself",
+                "(`regrow rollback MODULE:TREE` carries it out)",
             ],
         )
     _check_agents(view, asked)
@@ -127,18 +129,17 @@ def _check_agents(view: LeaderView, asked: TreeAsked) -> None:
                 f"agent {agent} is under {found[0]}, the tree has it under {path}: take it out in one start, "
                 "put it in with the next",
             )
-        before, after = _type(found[1].spec), _type(child)
-        if before != after:
+        before, after = _names(found[1].spec), _names(child)
+        if before[0] not in after and after[0] not in before:
             raise BadRequest(
                 "type_changed",
-                f"agent {agent} is of type {before}, the tree says {after}: delete it first, or give the class "
-                f'name="{before}" or another id',
+                f"agent {agent} is of type {before[0]}, the tree says {after[0]}: if the class was renamed, give it "
+                f'aliases=("{before[0]}",); else delete the agent first, or give it another id',
             )
 
 
-def _type(child: Mapping[str, Any]) -> str:
-    start = cast("Mapping[str, Any]", child.get("start") or {})
-    return str(start.get("type", ""))
+def _names(child: Mapping[str, Any]) -> list[str]:
+    return type_names(cast("Mapping[str, Any]", child.get("start") or {}))
 
 
 def _compare(

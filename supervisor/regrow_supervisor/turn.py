@@ -16,6 +16,7 @@ from regrow_supervisor.leader_view import LeaderView
 from regrow_supervisor.orders import Kill, LifeEnded, NotSpawned, Order, Orphaned, Reply, Report, Start, Stop
 from regrow_supervisor.placement import Wanted, place
 from regrow_supervisor.states import SupervisorState
+from regrow_workers.stored_child import type_names
 
 __all__ = ["Placed", "Turn", "take_turn"]
 
@@ -28,6 +29,9 @@ class Placed:
 
     start: Start
     node: str
+    type: str
+    """The name by which the node knows the agent's type."""
+
     keep: str = ""
     """A signal type for which it was left and that no other node handles: to be dealt with there."""
 
@@ -136,17 +140,18 @@ def _place(
         load[node] = load.get(node, 0) + 1
         where[start.child, start.incarnation] = node
         keep = view.agents[start.child].left_for if start.child in placement.kept else ""
-        turn.starts.append(Placed(start, node, keep))
+        turn.starts.append(Placed(start, node, placement.names[start.child], keep))
     return unplaced
 
 
 def _wanted(view: LeaderView, start: Start) -> Wanted:
     known = view.agents.get(start.child)
-    type_name = str(start.start.get("type", ""))
+    type_name, *aliases = type_names(start.start)
     fresh = start.start.get("resume") == "fresh"
     return Wanted(
         agent=start.child,
         type=type_name,
+        aliases=tuple(aliases),
         labels=_labels(start.start.get("labels")),
         schema=view.schemas.get(type_name, 0) if known is None or fresh else known.schema,
         left_for=known.left_for if known is not None else "",

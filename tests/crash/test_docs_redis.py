@@ -49,6 +49,7 @@ ELSEWHERE = {
     },
     "{ns}:timer:<agent>#<tag>": {"tracestate", "datacontenttype", "data_base64", "extensions"},
     "{ns}:fate:<agent>": {".forgot"},
+    "{ns}:control:<node> with order=start": {"keep"},
     "{ns}:exits with kind=request": {"absent", "force", "reason"},
     "{ns}:supervisor:<path>": {"q:<number>"},
     "{ns}:counters": {

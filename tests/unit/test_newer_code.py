@@ -306,6 +306,53 @@ def test_without_any_node_for_it_it_waits_and_does_not_turn_in_circles() -> None
     assert exits(world, "a") == ["newer_code"]
 
 
+# A renamed class.
+
+
+class Renamed(Agent[Sum2], name="versions-adder", aliases=("versions-counter",)):
+    @handles(Add)
+    def add(self, state: Sum2, add: Add) -> Step[Sum2]:
+        return state.evolve(total=state.total + add.n)
+
+
+def test_a_renamed_class_runs_the_agents_of_its_old_name() -> None:
+    world = Harness(tree(Counter1, "one_for_one"))
+    world.send("a", Add(n=1))
+    world.add_node(tree(Renamed))
+
+    world.drain_node(1)
+    world.send("a", Add(n=2))
+    world.run()
+
+    assert (node_of(world, "a"), world.record("a")["type"]) == ("node-2", "versions-counter")
+    assert world.state("a", Renamed).total == world.state("a", Counter1).total == 3
+
+
+def test_older_nodes_run_what_the_tree_knows_by_its_new_name() -> None:
+    world = Harness(tree(Renamed, "one_for_one"))
+    world.add_node(tree(Counter1))
+
+    world.drain_node(1)
+    world.send("a", Add(n=2))
+    world.run()
+
+    assert (world.status("a"), node_of(world, "a")) == ("running", "node-2")
+    assert world.state("a", Renamed).total == 2
+    assert world.dead_letters("a") == []
+
+
+def test_a_name_that_no_node_knows_waits_for_one() -> None:
+    class Other(Agent[Sum2], name="versions-other"):
+        pass
+
+    world = Harness(tree(Renamed, "one_for_one"))
+    world.add_node(Supervisor("root", [Other.child("x")]))
+    world.drain_node(1)
+    world.run()
+
+    assert world.status("a") == "waiting"
+
+
 # What nodes announce.
 
 

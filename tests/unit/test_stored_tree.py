@@ -175,8 +175,27 @@ def test_children_started_at_run_time_are_left_alone() -> None:
     assert [call for call in calls(change) if call[2] == "guest"] == []
 
 
+def renamed(id_: str, name: str, *aliases: str) -> Json:
+    return {"id": id_, "start": {"type": name, "aliases": list(aliases)}, "shutdown": 5000}
+
+
+def test_a_type_may_be_renamed_and_the_name_taken_back() -> None:
+    view = running(tree(agent("a", "support")))
+
+    forward = change_tree(view, ask(tree(renamed("a", "tickets", "support"))))
+
+    assert forward.event is None
+    assert forward.adopted["desk"].children["a"].spec["start"]["type"] == "tickets"
+    view.states.update(forward.adopted)
+    view.trees["desk"] = forward.trees
+    back = change_tree(view, ask(tree(agent("a", "support")), force=True))
+    assert back.adopted["desk"].children["a"].spec["start"]["type"] == "support"
+
+
 UNWORKABLE: list[tuple[Any, str]] = [
     (tree(agent("a", "billing")), "type_changed"),
+    (tree(renamed("a", "billing", "invoices")), "type_changed"),
+    (tree({**agent("a"), "start": {"type": "support", "aliases": "old"}}), "bad_tree"),
     (tree(branch("b", agent("a"))), "agent_moved"),
     (tree(branch("a", agent("q"))), "type_changed"),
     (tree(agent("a"), branch("b", agent("a"))), "duplicate_agent"),

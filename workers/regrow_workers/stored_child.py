@@ -15,7 +15,7 @@ from regrow_signals.durations import to_ms
 from regrow_workers.child_spec import Backoff, ChildSpec
 from regrow_workers.lifecycle import AgentCreated, wanted
 
-__all__ = ["InitialState", "bounds_of", "register_agent", "stored_agent", "subscriptions_of"]
+__all__ = ["InitialState", "bounds_of", "register_agent", "stored_agent", "subscriptions_of", "type_names"]
 
 
 class InitialState(Protocol):
@@ -75,6 +75,11 @@ def register_agent(agent: str, path: str, spec: Mapping[str, Any], initial: Init
     )
 
 
+def type_names(start: Mapping[str, Any]) -> list[str]:
+    """What nodes may know the type by, the present name first: a node with code from before a rename has another."""
+    return [str(start.get("type", "")), *map(str, start.get("aliases") or ())]
+
+
 def bounds_of(start: Mapping[str, Any]) -> AgentBounds:
     """What the spec leaves out is left to the setting of whoever sends to the agent or runs it."""
     return AgentBounds(**{name: start.get(name) for name in AgentBounds._fields})
@@ -91,6 +96,7 @@ def _start(child: ChildSpec) -> dict[str, Any]:
     wants = [] if agent is None else wanted(agent.definition)
     start = {
         "type": "" if agent is None else agent.definition.name,
+        "aliases": None if agent is None else list(agent.definition.aliases) or None,
         "init": dict(child.init),
         "isolation": child.isolation,
         "resume": child.resume,
