@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import re
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from regrow_workers.spare_process import SPARE
 
-__all__ = ["alive", "children", "cpu_ticks", "descendants", "is_spare", "private_bytes", "sockets", "state"]
+__all__ = [
+    "alive",
+    "children",
+    "cpu_ticks",
+    "default_signals",
+    "descendants",
+    "is_spare",
+    "private_bytes",
+    "sockets",
+    "state",
+]
 
 
 def state(pid: int) -> str:
@@ -69,3 +82,14 @@ def sockets(pid: int) -> set[str]:
     except OSError:
         return found
     return {each for each in found if each.startswith("socket:")}
+
+
+@contextmanager
+def default_signals() -> Generator[None]:
+    """What is started in here ignores no SIGINT and no SIGHUP, also where the tests run under nohup or in a job."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

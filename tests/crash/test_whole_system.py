@@ -18,6 +18,7 @@ from regrow.state_folder import read_record
 from regrow_signals.client import Client
 from regrow_signals.errors import RegrowError
 from tests.conftest import wait_until
+from tests.crash.processes import default_signals
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,7 +68,7 @@ class System:
         name, _, value = self.mark.partition("=")
         roots = [ROOT, ROOT / "signals", ROOT / "workers", ROOT / "supervisor"]
         inherited = {key: text for key, text in os.environ.items() if key != "REDIS_URL"}
-        with (self.folder / "log").open("ab") as log:
+        with (self.folder / "log").open("ab") as log, default_signals():
             self.launcher = subprocess.Popen(
                 words,
                 cwd=self.folder,

@@ -25,7 +25,7 @@ from tests.conftest import PrivateServer, wait_until
 from tests.crash.acceptance_app import Number
 from tests.crash.marked_processes import MARK, Marked, end_all, marked, workers_of_nodes
 from tests.crash.node_harness import NODE_MAIN
-from tests.crash.processes import children
+from tests.crash.processes import children, default_signals
 
 __all__ = ["Service", "WholeSystem", "clean_environment", "numbers_up_to"]
 
@@ -53,7 +53,7 @@ class Service:
     def __init__(self, words: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self.log = log
         tied = [sys.executable, "-I", "-S", str(TIED), str(os.getpid()), str(int(signal.SIGKILL))]
-        with log.open("ab") as output:
+        with log.open("ab") as output, default_signals():
             self.process = subprocess.Popen(
                 [*tied, *words],
                 cwd=ROOT,
