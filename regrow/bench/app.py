@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from regrow import Agent, Payload, State, Step, Supervisor, handles
+from regrow import Agent, Context, Payload, Reply, State, Step, Supervisor, handles
 
-__all__ = ["AGENT", "Add", "Count", "Counter", "tree"]
+__all__ = ["AGENT", "Add", "Count", "Counter", "Total", "tree"]
 
 AGENT = "counter"
 
@@ -16,6 +16,10 @@ class Add(Payload, type="bench.add"):
     """Adds ``by``."""
 
     by: int = 1
+
+
+class Total(Payload, type="bench.total"):
+    """Asks for the sum."""
 
 
 class Count(State):
@@ -30,6 +34,10 @@ class Counter(Agent[Count], name="bench-counter"):
     @handles(Add)
     def add(self, state: Count, add: Add) -> Step[Count]:
         return state.evolve(total=state.total + add.by)
+
+    @handles(Total)
+    def tell(self, state: Count, total: Total, ctx: Context) -> Step[Count]:  # noqa: ARG002  what is asked
+        return Reply(state.total, to=ctx.reply_to)
 
 
 tree = Supervisor("bench", [Counter.child(AGENT, max_mailbox=MAILBOX)], max_restarts=10_000, max_seconds=1)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 MOST: Final = 256
 """Waits at once; who comes later stands in line until one of them is over."""
 
-KEPT: Final = 8
+KEPT: Final = 64
 """Connections that are kept for the next wait."""
 
 

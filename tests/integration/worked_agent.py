@@ -20,13 +20,14 @@ __all__ = ["WorkedAgent", "worked"]
 
 
 class WorkedAgent:
-    """``may_commit`` is set at first: clear it, and what is planned waits."""
+    """``may_commit`` is set at first: clear it, and what is planned waits; ``holding``: something does."""
 
     def __init__(
         self, url: str, agent: str, agent_type: type[Agent[Any]], owner: Owner, loaded: Loaded
     ) -> None:
         self.may_commit = threading.Event()
         self.may_commit.set()
+        self.holding = threading.Event()
         self._stop = threading.Event()
         self._connection = Connection.open(url, name="worker")
         self._keys, self._limits = Keys("regrow"), Limits()
@@ -49,7 +50,9 @@ class WorkedAgent:
                 found = plan(
                     self._type, self._loaded, entries, self._limits, time.monotonic, owner=self._owner
                 )
+                self.holding.set()
                 self.may_commit.wait()
+                self.holding.clear()
                 self._connection.call(commit(self._keys, self._limits, found.commit))
                 self._loaded = found.after
 
