@@ -10,7 +10,7 @@ from regrow_supervisor.commit_plan import Extras, plan_commit
 from regrow_supervisor.leader_view import AgentView, LeaderView
 from regrow_supervisor.placement import node_from_record
 from regrow_supervisor.turn import take_turn
-from tests.unit.test_families import FAMILY, spec
+from tests.unit.test_family_directives import FAMILY, spec
 
 WANTS = ["agent.child.started", "agent.child.exit", "agent.restarted"]
 
