@@ -15,6 +15,7 @@ from regrow.bench.app import AGENT
 from regrow.settings import load_settings
 from regrow.up import Stack
 from regrow_signals import views
+from regrow_signals.calls import Command
 from regrow_signals.client import Client
 from regrow_signals.connection import Connection
 from regrow_signals.errors import RegrowError
@@ -24,9 +25,12 @@ __all__ = [
     "BenchError",
     "System",
     "cpu_seconds",
+    "children",
     "kill_worker",
     "percentile",
+    "pid_of_redis",
     "private_bytes",
+    "running_stack",
     "running_system",
     "summary",
     "until",
@@ -82,18 +86,24 @@ def running_system(
     environment: Mapping[str, str] | None = None, *, application: str = APPLICATION
 ) -> Generator[System]:
     """A system whose agent runs; everything is gone afterwards."""
+    with running_stack(application, services=("watchdog", "worker"), environment=environment) as system:
+        system.wait_running()
+        yield system
+
+
+@contextmanager
+def running_stack(
+    application: str, *, services: Sequence[str], environment: Mapping[str, str] | None = None
+) -> Generator[System]:
+    """An embedded server and these services; everything is gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="regrow-bench-"))
     try:
         settings = load_settings(state_dir=folder, namespace="bench", redis_url="")
         with Stack(
-            application,
-            settings=settings,
-            services=("watchdog", "worker"),
-            environment=dict(environment or {}),
+            application, settings=settings, services=services, environment=dict(environment or {})
         ) as stack:
             system = System(stack)
             try:
-                system.wait_running()
                 yield system
             finally:
                 system.close()
@@ -136,6 +146,18 @@ def cpu_seconds(pid: int) -> float:
     """Processor time that a process has used (Linux; in hundredths of a second)."""
     fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def children(pid: int) -> list[int]:
+    """Processes that it has started and that live (Linux)."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
+
+
+def pid_of_redis(system: System) -> int:
+    """Of the server's process."""
+    text = system.watcher.command(Command(("INFO", "server"), str))
+    rows = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return int(rows["process_id"])
 
 
 def kill_worker(pid: int, signal_number: int) -> None:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from regrow.bench.app import AGENT, Add
-from regrow.bench.system import BenchError, System, cpu_seconds, running_system, until
+from regrow.bench.system import BenchError, System, cpu_seconds, pid_of_redis, running_system, until
 from regrow.control import ask_watchdog
 from regrow_signals import views
-from regrow_signals.calls import Command
 from regrow_signals.client import Message
 from regrow_signals.errors import RegrowError
 
@@ -50,7 +49,7 @@ def measure_throughput(signals: int = 100_000, rounds: int = 5) -> dict[str, Any
 
 def _rounds(signals: int, rounds: int, environment: dict[str, str]) -> list[_Round]:
     with running_system(environment) as system:
-        redis = _pid_of_redis(system)
+        redis = pid_of_redis(system)
         done = [_one_round(system, signals, redis) for _ in range(rounds)]
         handled = int(system.record()["handled"])
         if handled != signals * rounds:
@@ -74,12 +73,6 @@ def _one_round(system: System, signals: int, redis: int) -> _Round:
         worker_cpu_us=(cpu_seconds(worker) - used[0]) / left * 1e6,
         redis_cpu_us=(cpu_seconds(redis) - used[1]) / left * 1e6,
     )
-
-
-def _pid_of_redis(system: System) -> int:
-    text = system.watcher.command(Command(("INFO", "server"), str))
-    rows = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    return int(rows["process_id"])
 
 
 def _fill(system: System, signals: int) -> None:

@@ -30,9 +30,20 @@ def recovery(kills: int, spares: int, as_json: bool) -> None:
 @bench_command.command("throughput")
 @click.option("--signals", default=100_000, show_default=True, type=click.IntRange(100, 1_000_000))
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(1, 100))
+@click.option(
+    "--pool", is_flag=True, help="Many pooled agents with one signal each, instead of one busy agent."
+)
+@click.option(
+    "--agents", default=10_000, show_default=True, type=click.IntRange(100, 1_000_000), help="With --pool."
+)
 @json_option
-def throughput(signals: int, rounds: int, as_json: bool) -> None:
-    """How many durable transitions a second does one busy agent make?"""
+def throughput(signals: int, rounds: int, pool: bool, agents: int, as_json: bool) -> None:
+    """How many durable transitions a second does one busy agent make, or many pooled ones?"""
+    if pool:
+        from regrow.bench.pooled import measure_pooled  # starts a system; not needed by other commands
+
+        _show(measure_pooled(agents, rounds), as_json)
+        return
     from regrow.bench.throughput import measure_throughput  # starts a system; not needed by other commands
 
     _show(measure_throughput(signals, rounds), as_json)

@@ -37,7 +37,9 @@ __all__ = [
 ]
 
 MAX_SPEC_CHARS: Final = 1 << 20
-"""Of a field that holds JSON: a child's stored form, or a tree's."""
+"""Of a field that holds JSON: a child's stored form, nested supervisors included."""
+MAX_TREE_CHARS: Final = 64 << 20
+"""Of a whole tree's: some 200,000 children."""
 
 
 class BadRequest(Exception):
@@ -318,10 +320,9 @@ def _target(view: LeaderView, made: RequestMade) -> tuple[str, str]:
 
 def _json_object(made: RequestMade, name: str) -> dict[str, Any]:
     text = _field(made, name)
-    if len(text) > MAX_SPEC_CHARS:
-        raise BadRequest(
-            "too_large", f"field {name} has {len(text)} characters, {MAX_SPEC_CHARS} is the bound"
-        )
+    most = MAX_TREE_CHARS if made.op == "tree" else MAX_SPEC_CHARS
+    if len(text) > most:
+        raise BadRequest("too_large", f"field {name} has {len(text)} characters, {most} is the bound")
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
