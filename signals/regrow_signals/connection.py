@@ -278,13 +278,13 @@ class Connection:
     def _receive(self, answers: int, wait: float, interruptible: bool) -> list[Any]:
         link, reader = self._open_socket(), self._reader
         found: list[Any] = []
-        if wait:
-            self._await_data(link, wait, interruptible)
         while len(found) < answers:
             answer: Any = reader.gets()
             if answer is not False:  # hiredis says False for "not yet": no RESP2 answer is a boolean
                 found.append(answer)
                 continue
+            if wait:  # before each read: what comes first may be the answer to a command that does not block
+                self._await_data(link, wait, interruptible)
             try:
                 data = link.recv(RECEIVE_BYTES)
             except OSError as error:

@@ -274,6 +274,38 @@ def test_states_of_an_earlier_schema_are_led_here_and_not_compared_by_their_dige
     assert json.loads(found.steps[-1].after or "") == {"total": 3, "seen": [], "unit": "box"}
 
 
+class Wider(Sum):
+    noted: tuple[str, ...] = ()
+
+
+class Grown(Agent[Wider], name="grown"):
+    """A field with a default was added, as a deploy may do at any time."""
+
+    @handles(Add)
+    def add(self, state: Wider, add: Add) -> Step[Wider]:
+        if add.by < 0:
+            raise Reject("only upwards")
+        return state.evolve(total=state.total + self.factor * add.by), Emit("added", state.total, to="adder")
+
+    @handles("added")
+    def added(self, state: Wider, signal: Signal) -> Step[Wider]:
+        return None
+
+    factor: ClassVar = 1
+
+
+class GrownOtherwise(Grown, name="grown-otherwise"):
+    factor: ClassVar = 2
+
+
+def test_a_field_with_a_default_is_no_difference_and_hides_none() -> None:
+    tree = lived(Add(by=1), Add(by=10), Add(by=-2), Add(by=2))
+
+    found = again(tree, Grown)
+    assert (found.differs_at, found.rerun) == (None, len(found.steps)) == (None, 7)
+    assert again(tree, GrownOtherwise).differs_at == 1
+
+
 def test_a_state_that_cannot_be_read_is_told() -> None:
     tree = lived(Add(by=1), Add(by=2))
     lines = lines_of(tree)
