@@ -435,7 +435,7 @@ async def async_run(url: str, op: Any) -> Any:
 
 def test_first_command_of_a_connection_may_block_for_longer_than_its_timeout(redis_url: str) -> None:
     with Connection.open(redis_url, name="patient", timeout=0.2) as connection:
-        assert connection.command(Command(("BLPOP", "nothing", 0.5), bool, wait=0.5)) is False
+        assert connection.command(Command(("BLPOP", "nothing", "0.5"), bool, wait=0.5)) is False
 
 
 def test_awaited_connection_drives_the_same_ops(redis_url: str, keys: Keys, limits: Limits) -> None:
