@@ -19,7 +19,7 @@ from regrow.settings import Settings, variable_of
 from regrow_signals.errors import ApplicationError, StoreError
 from regrow_signals.server_url import mask_url
 from regrow_workers.first_process import is_first_process, reap_orphans
-from regrow_workers.os_signals import install
+from regrow_workers.os_signals import TOLD_TO_END, WRAPPER_ENDED, install
 
 __all__ = ["SERVICES", "Stack", "run_up"]
 
@@ -260,17 +260,16 @@ def run_up(application: str, settings: Settings) -> int:
     asked_at = 0.0
 
     def handle(number: int, frame: FrameType | None) -> None:
-        del number, frame
+        del frame
         nonlocal asked_at
         if not asked.is_set():
             asked_at = time.monotonic()
-        elif time.monotonic() - asked_at > TWICE_SECONDS:
+        elif number != WRAPPER_ENDED and time.monotonic() - asked_at > TWICE_SECONDS:
             stack.hurry()
         asked.set()
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
-    install(numbers, handle)
+    before = {number: signal.getsignal(number) for number in TOLD_TO_END}
+    install(TOLD_TO_END, handle)
     try:
         if check_application(application, asked.is_set):
             stack.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import FrameType
@@ -17,7 +16,7 @@ from regrow_signals.connection import Connection
 from regrow_signals.errors import BadSetting, RegrowError
 from regrow_signals.keys import Keys
 from regrow_workers.first_process import let_orphans_go
-from regrow_workers.os_signals import install
+from regrow_workers.os_signals import TOLD_TO_END, install
 
 __all__ = ["MetricsServer", "run_metrics"]
 
@@ -77,7 +76,7 @@ def run_metrics(url: str, *, namespace: str, host: str, port: int) -> int:
         asked.set()
 
     let_orphans_go()
-    install((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), handle)
+    install(TOLD_TO_END, handle)
     thread = threading.Thread(target=server.serve, name="regrow-metrics", daemon=True)
     thread.start()
     shown_host, shown_port = server.address

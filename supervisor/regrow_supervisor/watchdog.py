@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import logging
 import select
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -33,7 +32,7 @@ from regrow_workers import log
 from regrow_workers.agent import Agent
 from regrow_workers.application import Application
 from regrow_workers.first_process import let_orphans_go
-from regrow_workers.os_signals import SignalInbox, die_with_parent, leave_at_once
+from regrow_workers.os_signals import TOLD_TO_END, SignalInbox, die_with_parent, leave_at_once
 from regrow_workers.state import encode_state
 from regrow_workers.store_watch import StoreWatch
 from regrow_workers.stored_child import InitialState
@@ -41,9 +40,6 @@ from regrow_workers.stored_child import InitialState
 __all__ = ["Watchdog", "WatchdogExit", "WatchdogSettings", "run_watchdog"]
 
 _LOG = logging.getLogger(__name__)
-
-
-TOLD_TO_END = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class WatchdogExit:

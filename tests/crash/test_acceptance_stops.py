@@ -119,9 +119,7 @@ def test_honcho_runs_the_procfile_as_it_is_and_leaves_nothing(
     wait_until(lambda: not launched.left(), "nothing is left", LONG)
     assert not raw.exists(KEYS.leader)
     assert raw.zcard(KEYS.nodes) == 0
-    # A life that was told to end in the instant after its claim may end without a clean release: then the next one is
-    # careful for a while, and nothing is charged.
-    assert [raw.hget(KEYS.agent(agent), "charge") for agent in ("support", "billing")] == ["none", "none"]
+    assert [raw.hget(KEYS.agent(agent), "clean") for agent in ("support", "billing")] == ["1", "1"]
     ends = [fields for _, fields in raw.xrange(KEYS.events) if fields["event"] == "exited"]
     assert {end["reason"] for end in ends} == {"drained"}
     assert "Traceback" not in honcho.log.read_text()

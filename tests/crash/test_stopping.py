@@ -19,6 +19,7 @@ from shlex import quote
 import pytest
 
 from tests.conftest import PrivateServer, wait_until
+from tests.crash.acceptance_app import Hold
 from tests.crash.node_harness import Decisions, StartNode, numbers
 from tests.crash.processes import alive, children, descendants, state
 from tests.crash.recorder_app import Misbehave, Number
@@ -191,6 +192,29 @@ def test_a_node_ends_with_the_shell_that_wraps_it(system: WholeSystem) -> None:
 
     assert exited(wrapper) == -signal.SIGTERM
     wait_until(lambda: not alive(node), "the node has drained", LONG)
+    assert {each["reason"] for each in system.events("exited")} == {"drained"}
+    assert [system.agent(agent)["clean"] for agent in ("a", "b")] == ["1", "1"]
+
+
+def test_a_launchers_signal_to_shell_and_service_is_one_request(system: WholeSystem) -> None:
+    """As honcho sends it, slowed down: the shell's end, which follows, must not hurry the drain that has begun."""
+    system.watchdog()
+    gate = system.server.folder / "gate"
+    line = f"cd . && {' '.join(map(quote, words('worker', system.tree)))}; echo wrapped"
+    wrapper = system.start("wrapped", "sh", "-c", line)
+    pid = system.wait_running("a", "b")["a"]
+    (node,) = children(wrapper.pid)
+    system.send("a", Hold(n=1, gate=str(gate)))
+    wait_until(Path(f"{gate}.{pid}").is_symlink, "the handler is at work", LONG)
+
+    os.kill(node, signal.SIGTERM)
+    wait_until(lambda: system.events("exited", "b"), "the drain has begun: the idle agent's life is over", LONG)
+    os.kill(wrapper.pid, signal.SIGTERM)
+    assert exited(wrapper) == -signal.SIGTERM
+    gate.touch()
+
+    wait_until(lambda: not alive(node), "the node has drained", LONG)
+    assert system.numbers("a") == [1]
     assert {each["reason"] for each in system.events("exited")} == {"drained"}
     assert [system.agent(agent)["clean"] for agent in ("a", "b")] == ["1", "1"]
 

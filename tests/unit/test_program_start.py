@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from regrow.cli.group import HOMES
-from regrow_workers.program_start import SERVICES, command_of, is_wrapper
+from regrow_workers.os_signals import TOLD_TO_END
+from regrow_workers.program_start import HELD, SERVICES, command_of, is_wrapper
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,7 @@ def test_a_shell_that_runs_a_script_is_a_wrapper(words: list[str]) -> None:
 )
 def test_a_shell_at_a_terminal_and_other_programs_are_none(words: list[str]) -> None:
     assert not is_wrapper(words)
+
+
+def test_what_is_held_at_the_start_is_what_services_listen_to() -> None:
+    assert set(HELD) == set(TOLD_TO_END)

@@ -36,7 +36,13 @@ from regrow_workers.node_orders import OrderReader
 from regrow_workers.node_parts import NodeHelper, NodeRoster
 from regrow_workers.node_relay import Relay
 from regrow_workers.node_reports import NodeIdentity, Reporter
-from regrow_workers.os_signals import SignalInbox, die_with_parent, most_descriptors
+from regrow_workers.os_signals import (
+    TOLD_TO_END,
+    WRAPPER_ENDED,
+    SignalInbox,
+    die_with_parent,
+    most_descriptors,
+)
 from regrow_workers.process_tree import adopt_orphans, end_sessions
 from regrow_workers.reasons import Killed
 from regrow_workers.settings import NodeSettings
@@ -142,7 +148,7 @@ class Node:
 
     def run(self) -> int:
         adopt_orphans()
-        self._signals.install((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD))
+        self._signals.install((*TOLD_TO_END, signal.SIGCHLD))
         self._selector.register(self._signals, selectors.EVENT_READ, self._on_signals)
         self._selector.register(self._inbox, selectors.EVENT_READ, self._on_inbox)
         self._start_spawner()
@@ -346,7 +352,7 @@ class Node:
         for number in self._signals.take():
             if number == signal.SIGCHLD:
                 self._reap_orphans()
-            else:
+            elif number != WRAPPER_ENDED or self._drain_until is None:
                 self._drain(signal.Signals(number).name)
 
     def _reap_orphans(self) -> None:

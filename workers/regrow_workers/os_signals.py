@@ -14,6 +14,8 @@ from types import FrameType
 
 __all__ = [
     "SignalInbox",
+    "TOLD_TO_END",
+    "WRAPPER_ENDED",
     "die_with_parent",
     "install",
     "leave_at_once",
@@ -24,6 +26,13 @@ __all__ = [
     "reset_for_child",
     "signal_name",
 ]
+
+WRAPPER_ENDED = getattr(signal, "SIGPWR", signal.SIGHUP)
+"""Sent by the kernel to a service whose wrapping shell has ended (``program_start.py``). A signal of its own: launchers
+send SIGTERM to shell and service alike, and the shell's end is no second request, which would hurry."""
+
+TOLD_TO_END = tuple(dict.fromkeys((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, WRAPPER_ENDED)))
+"""What ends a service in order."""
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15

@@ -20,7 +20,7 @@ from pathlib import Path
 
 __all__ = ["HELD", "SERVICES", "command_of", "is_wrapper", "main"]
 
-HELD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+HELD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, getattr(signal, "SIGPWR", signal.SIGHUP))
 SERVICES = frozenset({"up", "watchdog", "worker", "effects", "metrics"})
 
 _WITH_VALUE = frozenset({"-n", "--namespace", "--redis-url"})
@@ -59,7 +59,7 @@ def is_wrapper(words: Sequence[str]) -> bool:
 
 
 def _tie_to_wrapper() -> None:
-    """SIGTERM when the shell that runs us ends. Not for a background job (``&`` in a script): that is to live on."""
+    """A signal when the shell that runs us ends. Not for a background job (``&`` in a script): that is to live on."""
     parent = os.getppid()
     if sys.platform != "linux" or parent <= 1 or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         return
@@ -68,6 +68,9 @@ def _tie_to_wrapper() -> None:
     except OSError:
         return
     if is_wrapper(words):
-        from regrow_workers.os_signals import die_with_parent  # ctypes: only where it is needed
+        from regrow_workers.os_signals import (  # ctypes: only where it is needed
+            WRAPPER_ENDED,
+            die_with_parent,
+        )
 
-        die_with_parent(parent, signal.SIGTERM)
+        die_with_parent(parent, WRAPPER_ENDED)
