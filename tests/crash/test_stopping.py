@@ -208,7 +208,9 @@ def test_a_launchers_signal_to_shell_and_service_is_one_request(system: WholeSys
     wait_until(Path(f"{gate}.{pid}").is_symlink, "the handler is at work", LONG)
 
     os.kill(node, signal.SIGTERM)
-    wait_until(lambda: system.events("exited", "b"), "the drain has begun: the idle agent's life is over", LONG)
+    wait_until(
+        lambda: system.events("exited", "b"), "the drain has begun: the idle agent's life is over", LONG
+    )
     os.kill(wrapper.pid, signal.SIGTERM)
     assert exited(wrapper) == -signal.SIGTERM
     gate.touch()

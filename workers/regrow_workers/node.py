@@ -122,6 +122,8 @@ class Node:
         self._types: Mapping[str, Mapping[str, Any]] = {}
         self._code: int | None = None
         self._drain_until: float | None = None
+        self._is_hurried_by_next = True
+        """While it drains: whether one more signal is a second request."""
         self._pauses = Pauses()
         self._tick_at = time.monotonic() + TICK
         self._spawner: SpawnerProcess | None = None
@@ -352,8 +354,15 @@ class Node:
         for number in self._signals.take():
             if number == signal.SIGCHLD:
                 self._reap_orphans()
-            elif number != WRAPPER_ENDED or self._drain_until is None:
-                self._drain(signal.Signals(number).name)
+            elif number == WRAPPER_ENDED:
+                if self._drain_until is None:
+                    self._drain(signal.Signals(number).name)
+                    self._is_hurried_by_next = False
+            else:
+                # Of two that wait the kernel has the later one handled first: the launcher's comes behind the shell's.
+                if self._drain_until is None or self._is_hurried_by_next:
+                    self._drain(signal.Signals(number).name)
+                self._is_hurried_by_next = True
 
     def _reap_orphans(self) -> None:
         """Those of a dead spawner's workers end; others, which process 1 inherits from anybody, go on."""
