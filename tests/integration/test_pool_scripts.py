@@ -459,3 +459,20 @@ def test_free_passes_over_what_cannot_be_read(stage: PoolStage) -> None:
     assert stage.free() == (1, "none")
 
     assert stage.held() == {"1 a"}
+
+
+def test_an_agent_that_was_queued_for_another_class_before_is_taken_by_slots_of_its_own_only(
+    stage: PoolStage,
+) -> None:
+    stage.pooled("a")
+    stage.feed("a")
+    assert stage.queue() == ["a"]
+
+    stage.decide(fences=[Fence("a", 1, "shutdown")])
+    stage.decide(pooled=[PooledStart("a", 2, "desk[gpu=a]")])
+
+    assert not stage.take().agents
+    call = pool.claim_agents(
+        stage.keys, stage.limits, SLOT, ["desk[gpu=a]@1"], pid=42, token="t", most=9, signals=9
+    )
+    assert [each.owner.agent for each in stage.connection.call(call).agents] == ["a"]

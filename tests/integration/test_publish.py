@@ -356,3 +356,16 @@ def test_the_awaited_client_does_the_same(redis_url: str, stage: Stage) -> None:
 
     asyncio.run(publish_awaited(redis_url))
     assert ids(stage, "a") == ["p-1"]
+
+
+def test_what_an_earlier_registration_subscribed_to_ends_alone(client: Client, stage: Stage) -> None:
+    client.subscribe("a", "ticket.opened")
+    stage.raw.delete(stage.keys.agent("a"))
+    stage.register("a")
+    client.subscribe("a", "ticket.*")
+
+    told = client.publish(Opened(), id="p-1")
+
+    assert [one.agent for one in told.receipts] == ["a"]
+    assert ids(stage, "a") == ["p-1"]
+    assert [one.pattern for one in client.subscriptions("a")] == ["ticket.*"]

@@ -301,3 +301,16 @@ def test_cancelling_by_hand(stage: Stage, desk: Desk) -> None:
     stage.raw.hset(stage.keys.timer("a#u"), "declared", "1")
     with pytest.raises(Refused, match="a#u is declared by the agent's class"):
         stage.do(cancel_timer(stage.keys, "a", "u"))
+
+
+@pytest.mark.parametrize("field", ["agent", "birth", "to", "type", "data"])
+def test_a_timer_that_lacks_a_field_is_dropped_and_told_and_stops_nobody(
+    stage: Stage, desk: Desk, field: str
+) -> None:
+    desk.commit(desk.timer("damaged"), desk.timer("sound"))
+    raw_of(stage).hdel(stage.keys.timer("a#damaged"), field)
+
+    assert run(stage) == Fired(fired=1, dropped=1)
+
+    assert [signal["id"].split(":")[-2] for signal in desk.took()] == ["sound"]
+    assert not raw_of(stage).exists(stage.keys.timers)

@@ -333,7 +333,7 @@ class _Batch:
                 more,
             )
         )
-        self.size += len(data)
+        self.size += len(data) + sum(map(len, more))
         self.cursor = delivery.entry
 
     def _stored(self) -> State:

@@ -158,6 +158,9 @@ class PoolSlot:
         began = time.monotonic()
         self._held.update((claimed.owner.agent, claimed.owner) for claimed in claims.agents)
         self._held.update((owner.agent, owner) for owner, _ in claims.unreadable)
+        for each in claims.agents:
+            if each.loaded.type not in self._types:
+                self._put_aside(each.owner.agent, f"this node has no agent type {each.loaded.type!r}")
         self._fail.reach("after_read")
         able = [self._wary(each) for each in claims.agents if not self._is_aside(each.owner.agent)]
         # Last, after the others' commits: what killed a process once may do so again.
@@ -208,6 +211,8 @@ class PoolSlot:
         if claimed.owner.agent not in self._overtaken:
             return claimed
         self._overtaken.discard(claimed.owner.agent)
+        if agents.is_careful(claimed.loaded, claimed.entries[-1][0]):
+            return claimed  # it is so for longer
         return replace(claimed, loaded=replace(claimed.loaded, careful_until=claimed.entries[-1][0]))
 
     def _apply(self, claimed: Claimed) -> list[Call[Any]]:

@@ -344,7 +344,8 @@ class Worker:
         if entries:
             if self._overtaken:
                 self._overtaken = False
-                self._base = replace(self._loaded, careful_until=entries[-1][0])
+                if not agents.is_careful(self._loaded, entries[-1][0]):
+                    self._base = replace(self._loaded, careful_until=entries[-1][0])
             self._fail.reach("after_read")
             self._worked = True
         elif self._worked:

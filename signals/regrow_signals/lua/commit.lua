@@ -55,19 +55,7 @@
 -- INCLUDE mailboxes
 -- INCLUDE replies
 -- INCLUDE dead_letters
--- INCLUDE directives
--- INCLUDE reply_directive
--- INCLUDE timer_keys
--- INCLUDE timers
--- INCLUDE routing
--- INCLUDE subscriptions
--- INCLUDE register
--- INCLUDE family
--- INCLUDE children
--- INCLUDE monitors
--- INCLUDE subscribers
--- INCLUDE overflow
--- INCLUDE publications
+-- INCLUDE other_kinds
 -- INCLUDE journal
 local agent = KEYS[1]
 local mailbox = KEYS[2]
@@ -117,13 +105,17 @@ local grave = {dead = dead, fate = fate, events = events, counters = counters, a
   type = ARGV[11], max_events = ARGV[20]}
 local work = {agent = ARGV[1], key = agent, type = ARGV[11], birth = record[9] or '', incarnation = ARGV[2], now = now,
   counters = counters, events = events, max_events = ARGV[20], grave = grave, opened = {},
-  prefix = prefix_of(agent, ARGV[1]), routes = {}, reached = 0}
-local others
-others, at = read_directives(tonumber(ARGV[28]), at, 11 + 3 * targets + orders)
-wrong = check_directives(others, work)
-if wrong then return wrong end
+  routes = {}, reached = 0}
+local kinds, others = ARGV[28] ~= '0' and other_kinds(), nil
+if kinds then
+  work.prefix = kinds.prefix_of(agent, ARGV[1])
+  others, at = kinds.read(tonumber(ARGV[28]), at, 11 + 3 * targets + orders)
+  wrong = kinds.check(others, work)
+  if wrong then return wrong end
+end
 local bounds = {max_mailbox = tonumber(ARGV[17]), max_dead = tonumber(ARGV[18])}
 local boxes, named = {}, {}
+work.boxes = named
 local function look_at_target(name, target, its_mailbox, its_dead)
   local own = name == ARGV[1]
   local box = look_at_mailbox(target, its_mailbox, its_dead, bounds, now, own and cursor or nil, work.opened[name])
@@ -174,25 +166,28 @@ for _ = 1, letters do
   bury(grave, now, entry, reason, error, attempts, take_fields({}))
 end
 
-write_directives(others, work, true)
+if kinds then kinds.write(others, work, true) end
 local holding = 0
-local out = {work = work, boxes = named, grave = grave, into = {prefix = work.prefix, events = events, counters = counters,
-  max_events = ARGV[20], max_dead = bounds.max_dead, now = now}}
-function out.hold(box, fields)
-  box.held = box.held + 1
-  holding = holding + 1
-  redis.call('XADD', outbox, '*', 'kind', 'emit', 'target', box.name, 'held_ms', now, unpack(fields))
-  redis.call('HSET', agent, 'held:' .. box.name, box.held)
-end
-function out.put(box, fields)
-  with_field(fields, 'at_ms', now, function(with) put_in_mailbox(box, with) end)
+local out
+if emits > 0 then
+  out = {work = work, boxes = named, grave = grave, into = {prefix = work.prefix, events = events, counters = counters,
+    max_events = ARGV[20], max_dead = bounds.max_dead, now = now}}
+  function out.hold(box, fields)
+    box.held = box.held + 1
+    holding = holding + 1
+    redis.call('XADD', outbox, '*', 'kind', 'emit', 'target', box.name, 'held_ms', now, unpack(fields))
+    redis.call('HSET', agent, 'held:' .. box.name, box.held)
+  end
+  function out.put(box, fields)
+    with_field(fields, 'at_ms', now, function(with) put_in_mailbox(box, with) end)
+  end
 end
 for _ = 1, emits do
   local box = boxes[tonumber(ARGV[at + 1])]
   at = at + 1
   local fields = take_fields({})
   if not box then
-    publish_from(out, fields)
+    if kinds then kinds.publish(out, fields) end
   elseif box.gone then
     with_field(fields, 'target', box.name, function(with) bury(grave, now, '', box.gone, '', 0, with) end)
   elseif box.held > 0 or box.room <= 0 then
@@ -221,7 +216,7 @@ for queue in pairs(ringing) do
   if redis.call('LLEN', bell .. queue) == 0 then redis.call('LPUSH', bell .. queue, '1') end
 end
 
-write_directives(others, work, false)
+if kinds then kinds.write(others, work, false) end
 
 at = write_journal(journal, transitions, at, ARGV[14], ARGV[21])
 

@@ -57,13 +57,13 @@ local function entries_after(mailbox, cursor)
 end
 
 -- The agent as a slot needs it; unclaimed and with `corrupt` in place of its fields where those cannot be read; nil where
--- it is not to be taken, since it left the queue some other way.
-local function take(id, token)
+-- it is not to be taken: it left the queue some other way, or was queued anew elsewhere, for another class or schema.
+local function take(id, token, queue)
   local agent, mailbox = prefix .. 'agent:' .. id, prefix .. 'mailbox:' .. id
   if corrupt({agent, 'hash'}) then return nil end
   local record = redis.call('HMGET', agent, 'isolation', 'queued', 'owner', 'ended', 'incarnation', 'clean', 'charge', 'exit_ms',
-    'deadline_ms', 'blocked')
-  if record[2] ~= '1' then return nil end
+    'deadline_ms', 'blocked', 'class', 'schema')
+  if record[2] ~= '1' or queue_of(record[11], record[12]) ~= queue then return nil end
   redis.call('HSET', agent, 'queued', '')
   if record[1] ~= 'pool' or (record[3] or '') ~= '' or record[4] == record[5] or record[10] == '1' then return nil end
   local reply = corrupt({mailbox, 'stream'}) or loaded(agent)
@@ -84,16 +84,17 @@ end
 
 local reply, looks = {'ok', '0'}, 4 * most
 for i = 4, #KEYS do
+  local queue = string.sub(KEYS[i], #prefix + #'ready:' + 1)
   while #reply - 2 < most and read < bytes and looks > 0 do
     local id = redis.call('LPOP', KEYS[i])
     if not id then break end
     looks = looks - 1
-    local taken = take(id, ARGV[5] .. '-' .. #reply)
+    local taken = take(id, ARGV[5] .. '-' .. #reply, queue)
     if taken then reply[#reply + 1] = taken end
   end
   if redis.call('LLEN', KEYS[i]) > 0 then
     reply[2] = '1'
-    ring_for(prefix, string.sub(KEYS[i], #prefix + #'ready:' + 1))
+    ring_for(prefix, queue)
   end
 end
 return reply

@@ -15,3 +15,11 @@ local function bury(grave, now, entry, reason, error, attempts, fields)
     'reason', reason, 'detail', #id <= 512 and id or '')
   if place ~= '' then reply_dead(string.sub(grave.dead, 1, -6 - #grave.agent), place, reason, error) end
 end
+
+-- `fields` with one more, which whoever takes them does not keep.
+local function with_field(fields, name, value, take)
+  local n = #fields
+  fields[n + 1], fields[n + 2] = name, value
+  take(fields)
+  fields[n + 1], fields[n + 2] = nil, nil
+end

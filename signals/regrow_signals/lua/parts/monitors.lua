@@ -30,8 +30,9 @@ DIRECTIVES.monitor = {
     if one.there then
       redis.call('HSET', one.keys[1], 'monitor:' .. work.agent, one.words[3] .. ' ' .. work.birth)
     else
-      put_in_mailbox(work.own_box, {'at_ms', work.now, 'id', one.words[3], 'type', one.words[4], 'source', 'regrow',
-        'data', one.words[5], 'notice', '1'})
+      -- The commit's own box where there is one: two views of one mailbox would ask for the same id.
+      put_in_mailbox(work.boxes[work.agent] or work.own_box, {'at_ms', work.now, 'id', one.words[3], 'type', one.words[4],
+        'source', 'regrow', 'data', one.words[5], 'notice', '1'})
     end
   end,
 }

@@ -42,14 +42,6 @@ local function field_of(fields, name)
   return ''
 end
 
--- `fields` with one more, which whoever takes them does not keep.
-local function with_field(fields, name, value, take)
-  local n = #fields
-  fields[n + 1], fields[n + 2] = name, value
-  take(fields)
-  fields[n + 1], fields[n + 2] = nil, nil
-end
-
 -- One signal to all whom its type reaches. `out`: work, boxes by name, grave, hold(box, fields), put(box, fields).
 local function publish_from(out, fields)
   local work = out.work

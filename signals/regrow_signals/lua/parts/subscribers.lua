@@ -46,12 +46,14 @@ local function subscribers_of(prefix, kind)
   end)
   local found, at = {}, {}
   for _, one in ipairs(all) do
-    local first = at[one.agent]
+    -- By birth: what an agent of this id subscribed to before it was deleted is not the living one's.
+    local whom = one.agent .. ' ' .. one.birth
+    local first = at[whom]
     if first then
       first.patterns[#first.patterns + 1] = one.pattern
     else
       one.patterns = {one.pattern}
-      at[one.agent] = one
+      at[whom] = one
       found[#found + 1] = one
     end
   end

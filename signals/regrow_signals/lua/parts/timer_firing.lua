@@ -43,6 +43,8 @@ local function signal_of(timer, tick)
 end
 
 -- The timer as a table; nil where it is not, or not any more, the one that was decided about.
+local NEEDED = {'agent', 'birth', 'set', 'to', 'type', 'data'}
+
 local function read_timer(shop, firing)
   local key = shop.prefix .. 'timer:' .. firing.id
   local timer = {}
@@ -51,6 +53,9 @@ local function read_timer(shop, firing)
     for i = 1, #flat, 2 do timer[flat[i]] = flat[i + 1] end
   end
   if (timer.set or '') ~= firing.set or (timer.due_ms or '') ~= firing.due then return nil end
+  for _, name in ipairs(NEEDED) do
+    if not timer[name] then firing.why = 'its record has no field ' .. name end
+  end
   return timer
 end
 
