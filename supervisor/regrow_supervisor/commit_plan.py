@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from regrow_signals.errors import BadInput
 from regrow_signals.leadership import (
     AgentUpdate,
     DecisionCommit,
@@ -83,7 +84,11 @@ def plan_commit(
             pooled_start(start, _fresh(start, initial), bounds_of(start.start)) for start in turn.pooled
         ),
         fences=tuple(fence for fence in fences(turn) if fence.agent not in view.corrupt),
-        orders=(*(_stop_order(view, stop, node) for stop, node in turn.stops), *extras.orders, *extras.pool),
+        orders=(
+            *(_stop_order(view, stop, node) for stop, node in turn.stops),
+            *_reachable(view, extras.orders),
+            *extras.pool,
+        ),
         agent_updates=[
             update
             for update in (*_agent_updates(view, turn), *(failed.update() for failed in unstarted))
@@ -99,13 +104,22 @@ def plan_commit(
             *extras.events,
         ),
         counters=dict(counters),
-        deletions=[agent for agent in extras.deletions if not _on_record(view, turn, agent)],
+        deletions=[
+            agent
+            for agent in extras.deletions
+            if agent not in view.corrupt and not _on_record(view, turn, agent)
+        ],
         restarts=[child for _, child in restarts if child not in view.corrupt],
         ended=[agent for agent in told.ended if agent not in view.corrupt],
         bonds=[bond for bond in told.bonds if bond.parent not in view.corrupt],
         notices=told.notices,
         downs=told.downs,
     )
+
+
+def _reachable(view: LeaderView, orders: Iterable[NodeOrder]) -> Iterator[NodeOrder]:
+    """Without those to a node whose stream cannot be written."""
+    return (order for order in orders if order.node not in view.nodes or view.reachable(order.node))
 
 
 def _path_of(view: LeaderView, agent: str) -> str:
@@ -225,7 +239,11 @@ def _fresh(start: Start, initial: InitialState) -> tuple[str, int] | None:
     if start.start.get("resume") != "fresh":
         return None
     init = cast("Mapping[str, Any]", start.start.get("init") or {})
-    return initial(str(start.start.get("type", "")), init)
+    try:
+        return initial(str(start.start.get("type", "")), init)
+    except BadInput:
+        # It fitted once. Its worker makes the state, and is the one to fail, not whoever decides for all.
+        return "", 1
 
 
 def _plain(value: str | float | bool) -> str:

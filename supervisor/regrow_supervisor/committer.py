@@ -96,12 +96,15 @@ class Committer:
         view.with_slots.update(order.node for order in extras.pool)
         for agent in (*plan.deletions, *plan.ended):
             view.leave(agent)
+            if agent in view.agents and view.agents[agent].schedules != "":
+                # Redis may have kept it, for what waits there: its declared timers are taken away all the same.
+                view.unscheduled.add(agent)
             view.agents.pop(agent, None)
         view.take_over(next_versions(view, turn, plan.supervisors), turn.removed)
         view.trees.update(extras.trees)
 
     def _set_aside(self, view: LeaderView, plan: DecisionCommit, error: str) -> bool:
-        """Mark what of this plan cannot be written; whether anything was found."""
+        """Mark what of this plan cannot be written; whether anything was found that was not marked before."""
         keys = self._keys
         agents = sorted(_agents_written(plan))
         told = {order.node for order in plan.orders} | {start.node for start in plan.starts}
@@ -120,6 +123,8 @@ class Committer:
             # The right type with an unreadable field: the longest key that the refusal names.
             named = [agent for agent in agents if keys.agent(agent) in error]
             bad_agents = sorted(named, key=len)[-1:]
+        bad_agents = [agent for agent in bad_agents if agent not in view.corrupt]
+        bad_nodes = [node for node in bad_nodes if view.nodes[node].status != UNUSABLE]
         view.corrupt.update(bad_agents)
         for node in bad_nodes:
             view.nodes[node] = replace(view.nodes[node], status=UNUSABLE)

@@ -30,6 +30,7 @@ from regrow_supervisor.world import World
 
 __all__ = ["has_ended", "settle_families", "spawn", "start_branch", "start_spawned"]
 
+_PARENT_ENDED: Final = "parent_ended"
 _BOND: Final = ("parent", "tag", "on_parent_death")
 
 
@@ -133,7 +134,17 @@ def has_ended(s: SupervisorState | None, agent: str) -> bool:
         return child is None or not child.held
     if child.status != "stopped" or child.held or child.idle or s.status not in ("starting", "running"):
         return False
-    return not any(step[0] == "up" and step[1] < child.place for step in s.plan)
+    if any(step[0] == "up" and step[1] < child.place for step in s.plan):
+        return False
+    # Stopped with a brother whose restart waits for its backoff: it comes back with it.
+    group = s.strategy in ("one_for_all", "rest_for_one")
+    return not (
+        group
+        and any(
+            other.status == "restarting" and (s.strategy == "one_for_all" or other.place < child.place)
+            for other in s.children.values()
+        )
+    )
 
 
 def settle_families(world: World, states: Mapping[str, SupervisorState]) -> None:
@@ -157,11 +168,17 @@ def _settle_parents(world: World, before: SupervisorState, s: SupervisorState) -
 
 
 def _parent_ended(world: World, family: SupervisorState, parent: str) -> None:
-    """Each child meets its policy; the messages that stop some of them are harmless if they come twice."""
+    """Each child meets its policy. Who was asked to stop already is not asked once more."""
+    asked = {
+        message[3]["child"]
+        for message in family.queue.values()
+        if message[:2] == ["call", "terminate_child"] and message[3].get("reason") == _PARENT_ENDED
+    }
     for child in list(family.children.values()):
         match child.spec.get("on_parent_death") if child.spec.get("parent") == parent else None:
             case "stop":
-                _stop(world, family, child)
+                if child.id not in asked:
+                    _stop(world, family, child)
             case "orphan":
                 spec = {name: value for name, value in child.spec.items() if name not in _BOND}
                 set_child(family, child, spec=spec)
@@ -176,10 +193,8 @@ def _stop(world: World, family: SupervisorState, child: ChildState) -> None:
     if not family.alive:
         forget_child(world, family, child)
         return
-    args = {"child": child.id, "handle": None, "alive": False, "reason": "parent_ended"}
-    message = ["call", "terminate_child", "", args]
-    if message not in family.queue.values():
-        world.post(family.path, message)
+    args = {"child": child.id, "handle": None, "alive": False, "reason": _PARENT_ENDED}
+    world.post(family.path, ["call", "terminate_child", "", args])
 
 
 def _dissolve(world: World, family: SupervisorState) -> None:

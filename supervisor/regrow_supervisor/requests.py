@@ -38,6 +38,8 @@ __all__ = [
 
 MAX_SPEC_CHARS: Final = 1 << 20
 """Of a field that holds JSON: a child's stored form, nested supervisors included."""
+MAX_REFUSAL: Final = 300
+"""Of a reason that is told to whoever asked."""
 MAX_TREE_CHARS: Final = 64 << 20
 """Of a whole tree's: some 200,000 children."""
 
@@ -157,15 +159,15 @@ def _spawn(view: LeaderView, made: RequestMade) -> Asked:
     """An agent's ``Spawn`` registered this agent; void as in ``_create``, and the parent is told."""
     path, agent, owner = _field(made, "path"), _field(made, "child"), _field(made, "parent")
     spec = _json_object(made, "spec")
+    if spec.get("id") != agent or spec.get("parent") != owner or not isinstance(spec.get("tag"), str):
+        raise BadRequest("invalid_child_spec", f"the spec is not of agent {agent}, spawned by {owner}")
+    known = view.agents.get(agent)
+    refusal = "not_found" if known is None or known.path != path else ""
     try:
         check_child(spec, path)
         full_child(spec, {"strategy": "dynamic"})
     except SpecError as error:
-        raise BadRequest("invalid_child_spec", str(error)) from None
-    if spec["id"] != agent or spec.get("parent") != owner:
-        raise BadRequest("invalid_child_spec", f"the spec is not of agent {agent}, spawned by {owner}")
-    known = view.agents.get(agent)
-    refusal = "not_found" if known is None or known.path != path else ""
+        refusal = f"invalid_child_spec:{error}"[:MAX_REFUSAL]
     child = {**spec, "incarnation": 0 if known is None else known.incarnation}
     event = events.SpawnChild(path=path, owner=owner, child=child, request=made.request, refusal=refusal)
     return Asked(event=event)

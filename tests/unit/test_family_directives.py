@@ -32,7 +32,8 @@ class Office(Tree):
         self.orphans: list[str] = []
         self.refused: list[str] = []
         boss = worker("boss", restart=flags.pop("restart", "permanent"))
-        super().__init__([worker("a"), boss, worker("z")], **flags)
+        first = worker("a", **flags.pop("first", {}))
+        super().__init__([first, boss, worker("z")], **flags)
 
     def feed(self, event: ev.Event) -> None:
         from regrow_supervisor.decide import decide
@@ -259,3 +260,34 @@ def test_a_spawned_spec_from_anywhere_is_checked(fields: dict[str, Any]) -> None
     with pytest.raises(SpecError):
         check_child(spec("w", **fields), FAMILY)
     check_child(spec("w"), FAMILY)
+
+
+@pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
+def test_a_parent_stopped_with_a_brother_that_waits_for_its_backoff_has_not_ended(strategy: str) -> None:
+    backoff = {"first_ms": 1000, "factor": 2, "longest_ms": 60_000}
+    office = Office(strategy=strategy, restart="transient", first={"backoff": backoff})
+    office.spawn("w")
+
+    office.exit("a")
+    assert (office.status("a"), office.status("boss")) == ("restarting", "stopped")
+    office.now_ms += 60_000
+    office.feed(ev.Tick())
+    office.obey()
+
+    assert office.status("boss") == "running"
+    assert office.family() == {"w": "running"}
+    assert all(end.again for end in office.ended)
+
+
+def test_each_of_many_children_is_asked_to_stop_once() -> None:
+    office = Office(restart="transient")
+    for number in range(20):
+        office.spawn(f"w{number}")
+
+    office.feed(ev.Exited(path="root", child="boss", incarnation=1, reason="normal", charged=True))
+
+    queue = office.states[FAMILY].queue.values()
+    asked = [message[3]["child"] for message in queue if message[0] == "call"]
+    assert sorted(asked) == sorted(f"w{number}" for number in range(20))
+    office.obey()
+    assert FAMILY not in office.states or office.family() == {}
