@@ -1,26 +1,27 @@
-"""The application that ``regrow bench throughput --pool`` measures: as many pooled counters as it is told."""
+"""The application that ``regrow bench throughput --pool`` measures: ``tree_10000`` has as many pooled counters."""
 
 from __future__ import annotations
-
-import os
 
 from regrow import Supervisor
 from regrow.bench.app import Counter
 
-__all__ = ["AGENTS", "agent_id", "tree"]
+__all__ = ["agent_id", "application"]
 
-AGENTS = "BENCH_POOLED_AGENTS"
-"""Environment variable with their number."""
+_TREE = "tree_"
+
+
+def application(agents: int) -> str:
+    """The application's name for so many agents."""
+    return f"{__name__}:{_TREE}{agents}"
 
 
 def agent_id(number: int) -> str:
     return f"device-{number:06d}"
 
 
-tree = Supervisor(
-    "pool",
-    [
-        Counter.child(agent_id(number), isolation="pool")
-        for number in range(int(os.environ.get(AGENTS, "10")))
-    ],
-)
+def __getattr__(name: str) -> Supervisor:
+    number = name.removeprefix(_TREE)
+    if number == name or not number.isdecimal():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    agents = range(int(number))
+    return Supervisor("pool", [Counter.child(agent_id(each), isolation="pool") for each in agents])

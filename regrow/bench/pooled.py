@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regrow.bench.app import Add
-from regrow.bench.pool_app import AGENTS, agent_id
+from regrow.bench.pool_app import agent_id, application
 from regrow.bench.system import (
     BenchError,
     System,
@@ -28,7 +28,6 @@ from regrow_signals.errors import RegrowError
 
 __all__ = ["measure_pooled"]
 
-APPLICATION = "regrow.bench.pool_app:tree"
 PART = 5_000
 LOOK = 0.01
 LONG = 300.0
@@ -44,13 +43,12 @@ class _Round:
 
 def measure_pooled(agents: int = 10_000, rounds: int = 5) -> dict[str, Any]:
     """Each round: one signal into each mailbox while there is no node, then a node; timed until all are applied."""
-    environment = {AGENTS: str(agents)}
     began = time.perf_counter()
-    with running_stack(APPLICATION, services=("watchdog",), environment=environment) as system:
+    with running_stack(application(agents), services=("watchdog",)) as system:
         empty = _memory(system)
         until(lambda: _resting(system, agents), f"all {agents} agents have begun", LONG, pause=0.05)
         started, filled = time.perf_counter() - began, _memory(system)
-        done = [_round(system, agents, environment) for _ in range(rounds)]
+        done = [_round(system, agents) for _ in range(rounds)]
         applied = _applied(system)
     if applied != agents * rounds:
         raise BenchError(f"{agents * rounds} signals were sent, {applied} were applied")
@@ -69,11 +67,11 @@ def measure_pooled(agents: int = 10_000, rounds: int = 5) -> dict[str, Any]:
     }
 
 
-def _round(system: System, agents: int, environment: dict[str, str]) -> _Round:
+def _round(system: System, agents: int) -> _Round:
     _fill(system, agents)
     before, redis = _applied(system), pid_of_redis(system)
     settings = load_settings(redis_url=system.url, namespace=system.keys.namespace, redis_server="")
-    with Stack(APPLICATION, settings=settings, services=("worker",), environment=environment) as node:
+    with Stack(application(agents), settings=settings, services=("worker",)) as node:
         # From the moment at which all slots are at work: their start is not what is measured.
         until(lambda: _applied(system) > before + agents // 50, "the slots are at work", LONG, pause=LOOK)
         (spawner,) = children(node.processes()["worker"])

@@ -15,6 +15,9 @@ from regrow_signals.strict_json import dumps, loads
 
 __all__ = ["effect_command"]
 
+MOST = 10_000
+"""Effects of a queue that are looked through for those of one agent."""
+
 FORCE = click.option(
     "--force", is_flag=True, help="Also while an executor holds it: what it says then is refused."
 )
@@ -27,7 +30,7 @@ def effect_command() -> None:
 
 @effect_command.command("ls")
 @click.option("--agent", "-a", default=None, help="Those of one agent.")
-@click.option("--count", "-c", default=50, show_default=True, type=click.IntRange(1, 10_000))
+@click.option("--count", "-c", default=50, show_default=True, type=click.IntRange(1, MOST))
 @json_option
 @click.pass_obj
 def list_effects(session: Session, agent: str | None, count: int, as_json: bool) -> None:
@@ -96,10 +99,11 @@ def _settle(session: Session, effect: str, outcome: str, value: Any, *, force: b
 
 
 def _effects(session: Session, agent: str | None, count: int) -> list[dict[str, str]]:
+    most = MOST if agent is not None else count
     ids = [
         effect
         for awaited in (False, True)
-        for effect in session.connection.command(views.effect_ids(session.keys, awaited=awaited, count=count))
+        for effect in session.connection.command(views.effect_ids(session.keys, awaited=awaited, count=most))
     ]
     records = session.connection.pipeline([views.effect_record(session.keys, effect) for effect in ids])
     found: list[dict[str, str]] = []
@@ -108,7 +112,7 @@ def _effects(session: Session, agent: str | None, count: int) -> list[dict[str, 
             raise record
         if record and agent in (None, record.get("agent")):
             found.append({"effect": effect, **record})
-    return found
+    return found[: 2 * count if agent is None else count]
 
 
 def _where(record: dict[str, str]) -> str:

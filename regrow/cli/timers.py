@@ -9,7 +9,7 @@ import click
 from regrow.cli.output import json_option, print_json, stamp, table
 from regrow.cli.session import Session
 from regrow_signals import views
-from regrow_signals.errors import NoSuchAgent, Refused
+from regrow_signals.errors import NoSuchAgent, Refused, RegrowError
 from regrow_signals.schedules import declared_tags
 from regrow_signals.timers import cancel_timer, tag_of, timer_id
 
@@ -30,11 +30,10 @@ def list_timers(session: Session, agent: str | None, count: int, as_json: bool) 
     """Timers of AGENT, or of all agents, the next first."""
     ids = _ids(session, agent, count)
     answers: list[Any] = session.connection.pipeline([views.timer_record(session.keys, one) for one in ids])
-    found = [
-        (one, cast("views.Record", record))
-        for one, record in zip(ids, answers, strict=True)
-        if isinstance(record, dict) and record
-    ]
+    for answer in answers:
+        if isinstance(answer, RegrowError):
+            raise answer
+    found = [(one, cast("views.Record", record)) for one, record in zip(ids, answers, strict=True) if record]
     found.sort(key=lambda each: _due(each[1]))
     if as_json:
         print_json([{"timer": one, **record} for one, record in found[:count]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import time
@@ -73,6 +74,14 @@ def charge(run: EffectContext, how: str, marks: str) -> str:
 async def fetch(run: EffectContext, how: str, marks: str) -> str:
     """Waits until a file named ``go`` lies beside the marks, or misbehaves."""
     if how == "slow":
+        await asyncio.sleep(60)
+    while how == "hold on":
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+    if how == "cancel itself":
+        current = asyncio.current_task()
+        assert current is not None
+        current.cancel()
         await asyncio.sleep(60)
     if how != "wait":
         return misbehave(run, how, marks)

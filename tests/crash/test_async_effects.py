@@ -116,3 +116,35 @@ def test_drain_lets_calls_finish_and_takes_no_new_ones(
     assert node.process.wait(10) == 0
     assert {found["effect"] for _, found in orders.outcomes()} == set(asked)
     assert orders.record(late)["status"] == "pending"
+
+
+def test_call_that_cancels_itself_or_raises_sys_exit_is_told_and_ends_nobody(
+    node: EffectsNodeUnderTest, orders: Orders, tmp_path: Path
+) -> None:
+    waiting = orders.order("wait", name="post", awaited=True, idempotent=False)
+    orders.wait_called(waiting, timeout=20)
+    cancelled = orders.order("cancel itself", name="fetch", awaited=True, retries=0)
+    kind, found = orders.outcome(cancelled)
+    assert (kind, "CancelledError" in found["error"]) == ("fetch.failed", True)
+    left = orders.order("sys.exit", name="fetch", awaited=True, retries=0)
+    kind, found = orders.outcome(left)
+    assert (kind, "SystemExit" in found["error"]) == ("fetch.failed", True)
+    let_go(tmp_path)
+    assert orders.outcome(waiting)[0] == "post.done"
+    assert_settled(orders)
+
+
+def test_call_that_holds_on_beyond_its_time_costs_the_loop_and_its_neighbours_are_given_back(
+    node: EffectsNodeUnderTest, orders: Orders, tmp_path: Path
+) -> None:
+    again = orders.order("wait", name="fetch", awaited=True)
+    doubtful = orders.order("wait", name="post", awaited=True, idempotent=False)
+    wait_until(lambda: len(orders.marks()) == 2, "both are called", 20)
+    holding = orders.order("hold on", name="post", awaited=True, idempotent=False, timeout_ms=300)
+
+    assert orders.outcome(holding, 20)[0] == "post.in_doubt"
+    assert orders.outcome(doubtful)[0] == "post.in_doubt"
+    let_go(tmp_path)
+    assert orders.outcome(again)[0] == "fetch.done"
+    assert len(orders.marks(again)) == 2
+    assert_settled(orders)

@@ -232,7 +232,7 @@ class WholeSystem:
             wait_until(partial(self._mailbox_empty, agent), f"the mailbox of {agent} is empty", LONG)
             assert len(self.dead(agent)) == (dead or {}).get(agent, 0), self.dead(agent)
             self._assert_journal(agent)
-        if all(self.agent(agent).get("isolation") == "pool" for agent in expected):
+        if expected and all(self.agent(agent).get("isolation") == "pool" for agent in expected):
             self.wait_idle(*expected)
         else:
             self.wait_running()

@@ -45,7 +45,8 @@ class Damaged:
         return ["string" if name == self.key else "none" for name in names]
 
 
-def empty(_type: str, _init: Mapping[str, Any]) -> tuple[str, int]:
+def empty(type_name: str, init: Mapping[str, Any]) -> tuple[str, int]:
+    del type_name, init
     return "{}", 1
 
 
@@ -90,7 +91,8 @@ def test_what_is_set_aside_already_is_no_reason_to_try_again() -> None:
 
 
 def test_a_first_state_that_does_not_fit_any_more_is_left_to_the_worker() -> None:
-    def misfit(_type: str, _init: Mapping[str, Any]) -> tuple[str, int]:
+    def misfit(type_name: str, init: Mapping[str, Any]) -> tuple[str, int]:
+        del type_name, init
         raise BadPayload("Desk.open: a field that is not there any more")
 
     server = Damaged("")

@@ -217,8 +217,8 @@ def test_no_other_module_reads_the_environment() -> None:
             if names & {"environ", "getenv", "environb"}:
                 readers.add(path.relative_to(ROOT).as_posix())
 
-    # A child's environment is built from our own: that reads no setting. The pool's bench tells its application a size.
-    assert readers <= {"regrow/settings.py", "regrow/child_environment.py", "regrow/bench/pool_app.py"}
+    # A child's environment is built from our own: that reads no setting.
+    assert readers <= {"regrow/settings.py", "regrow/child_environment.py"}
 
 
 def test_the_package_is_typed() -> None:

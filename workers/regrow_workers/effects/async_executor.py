@@ -14,7 +14,7 @@ import asyncio
 import logging
 import secrets
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 from regrow_signals.async_connection import AsyncConnection
@@ -33,12 +33,14 @@ from regrow_signals.keys import Keys
 from regrow_workers import log
 from regrow_workers.application import Application
 from regrow_workers.effects import settlement
-from regrow_workers.effects.calling import log_settlement, prepare, raised, returned
+from regrow_workers.effects.calling import Prepared, log_settlement, prepare, raised, returned
+from regrow_workers.effects.executor_life import GRACE
 from regrow_workers.effects.settlement import Held, Settlement
 from regrow_workers.fork_copies import leave_if_copied
 from regrow_workers.reasons import ASKED, WorkerExit
 from regrow_workers.slots import Phase, Slot
 from regrow_workers.spawner_link import Message
+from regrow_workers.stop_request import StopRequest
 from regrow_workers.store_watch import StoreWatch
 from regrow_workers.worker_config import WorkerConfig
 
@@ -53,9 +55,13 @@ SHOW_SECONDS: Final = 0.5
 
 
 def run_async_executor(
-    config: WorkerConfig, application: Application, message: Message, slot: Slot
+    config: WorkerConfig, application: Application, message: Message, slot: Slot, stop: StopRequest
 ) -> WorkerExit:
-    """An asyncio executor's whole life, after the fork."""
+    """An asyncio executor's whole life, after the fork.
+
+    Should the loop itself fail, its calls are not cancelled but end with the process, and are given back: to be cancelled
+    would be told as their own failure.
+    """
     executor = AsyncExecutor(
         name=message["order"]["executor"],
         node=message["node"],
@@ -63,15 +69,27 @@ def run_async_executor(
         application=application,
         config=config,
         slot=slot,
+        stop=stop,
     )
-    return asyncio.run(executor.run())
+    runner = asyncio.Runner()
+    ended = runner.run(executor.run())
+    runner.close()
+    return ended
 
 
 class AsyncExecutor:
     """The loop and its tasks. Made inside the process, before its event loop."""
 
     def __init__(
-        self, *, name: str, node: str, calls: int, application: Application, config: WorkerConfig, slot: Slot
+        self,
+        *,
+        name: str,
+        node: str,
+        calls: int,
+        application: Application,
+        config: WorkerConfig,
+        slot: Slot,
+        stop: StopRequest,
     ) -> None:
         self._name = name
         self._node = node
@@ -81,19 +99,26 @@ class AsyncExecutor:
         self._limits = config.limits
         self._keys = Keys(config.namespace)
         self._slot = slot
+        self._asked = stop
         self._running: dict[str, asyncio.Task[None]] = {}
         self._watch = StoreWatch(_LOG, "asyncio executor")
 
     async def run(self) -> WorkerExit:
         """Until SIGTERM, and then to the end of what is in hand: a drain that runs out kills."""
+        loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
+        self._broken: asyncio.Future[None] = loop.create_future()
+        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
+        if self._asked.requested:  # before the loop could hear of it
+            self._stop.set()
         self._bell = AsyncConnection.open(self._config.url, name=f"regrow:{self._name}:bell"[:200])
         self._connection = AsyncConnection.open(self._config.url, name=f"regrow:{self._name}"[:200])
         showing = asyncio.create_task(self._show())
         await self._until_stopped(self._take())
         while self._running:
-            await asyncio.wait(self._running.values())
+            await self._until_any(self._running.values())
+        if self._broken.done():
+            self._broken.result()
         showing.cancel()
         await self._bell.close()
         await self._connection.close()
@@ -102,11 +127,17 @@ class AsyncExecutor:
 
     async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
         task, stop = asyncio.create_task(work), asyncio.create_task(self._stop.wait())
-        await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+        await self._until_any((task, stop))
         stop.cancel()
         if task.done():
             task.result()
         task.cancel()
+
+    async def _until_any(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
+        """Until one of them is done. Raises what a call could not be settled for: then this process is of no use."""
+        await asyncio.wait((*tasks, self._broken), return_when=asyncio.FIRST_COMPLETED)
+        if self._broken.done():
+            self._broken.result()
 
     async def _show(self) -> None:
         """To the node: that the loop goes round, and how many calls are in hand."""
@@ -134,7 +165,7 @@ class AsyncExecutor:
         """What is due and has a place here; waits a while if there is nothing."""
         free = self._places - len(self._running)
         if free <= 0:
-            await asyncio.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
+            await self._until_any(self._running.values())
             return []
         found = await self._bell.call(ring(self._keys, free, RERING_MS, awaited=True))
         found = [one for one in found if one.effect_id not in self._running]
@@ -146,7 +177,18 @@ class AsyncExecutor:
     def _begin(self, effect_id: str) -> None:
         task = asyncio.create_task(self._execute(effect_id), name=effect_id)
         self._running[effect_id] = task
-        task.add_done_callback(lambda _: self._running.pop(effect_id, None))
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task.get_name(), None)
+        if self._broken.done():
+            return
+        if task.cancelled():
+            self._broken.set_exception(
+                RuntimeError(f"{task.get_name()}: its task was cancelled, and nothing told")
+            )
+        elif (error := task.exception()) is not None:
+            self._broken.set_exception(error)
 
     # One effect.
 
@@ -174,17 +216,19 @@ class AsyncExecutor:
         prepared = prepare(self._application, claimed, held)
         if isinstance(prepared, Settlement):
             return prepared
-        function: Callable[..., Any] = prepared.effect.function
-        limit = asyncio.timeout(claimed.timeout_ms / 1000)
-        try:
-            async with limit:
-                if prepared.effect.awaited:
-                    result = await function(prepared.run, **prepared.values)
-                else:  # it was an async def when it was ordered
-                    result = await asyncio.to_thread(function, prepared.run, **prepared.values)
-        except (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  an effect may raise anything
-            return settlement.after_timeout(held) if limit.expired() else raised(held, error)
-        return returned(prepared.effect, held, result, self._limits)
+        call = asyncio.create_task(_called(prepared), name=f"{held.effect_id} itself")
+        done, _ = await asyncio.wait((call,), timeout=claimed.timeout_ms / 1000)
+        if not done:
+            call.cancel()
+            done, _ = await asyncio.wait((call,), timeout=GRACE)
+            if not done:
+                # It holds on to what it was told to let go; only the end of the process ends it.
+                raise RuntimeError(f"{held.name} goes on {GRACE:g} s after its time is up: {held.effect_id}")
+            return settlement.after_timeout(held)
+        error = asyncio.CancelledError("it cancelled itself") if call.cancelled() else call.exception()
+        if error is not None:
+            return raised(held, error)
+        return returned(prepared.effect, held, call.result(), self._limits)
 
     async def _settle(self, held: Held, outcome: Settlement) -> None:
         call = settle_effect(
@@ -212,3 +256,15 @@ class AsyncExecutor:
             else:
                 self._watch.answered()
                 return answer
+
+
+async def _called(prepared: Prepared) -> object:
+    function: Callable[..., Any] = prepared.effect.function
+    try:
+        if prepared.effect.awaited:
+            return await function(prepared.run, **prepared.values)
+        # It was an async def when it was ordered.
+        return await asyncio.to_thread(function, prepared.run, **prepared.values)
+    except (SystemExit, KeyboardInterrupt) as error:
+        # As a task's own end these two would end the loop.
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error

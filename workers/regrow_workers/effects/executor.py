@@ -59,7 +59,7 @@ def run_executor(
 ) -> WorkerExit:
     """An executor's whole life, after the fork."""
     if message["order"]["calls"] > 1:
-        return run_async_executor(config, application, message, slot)
+        return run_async_executor(config, application, message, slot, stop)
     name: str = message["order"]["executor"]
     connection = Connection.open(config.url, name=f"regrow:{name}"[:200])
     let_go_in_copies(connection.close)
