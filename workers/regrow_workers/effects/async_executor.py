@@ -59,8 +59,8 @@ def run_async_executor(
 ) -> WorkerExit:
     """An asyncio executor's whole life, after the fork.
 
-    Should the loop itself fail, its calls are not cancelled but end with the process, and are given back: to be cancelled
-    would be told as their own failure.
+    Should the loop itself fail, its calls are not cancelled but end with the process, and are given back: cancelled,
+    they would be told as their own failure.
     """
     executor = AsyncExecutor(
         name=message["order"]["executor"],
