@@ -193,6 +193,9 @@ class AsyncExecutor:
     # One effect.
 
     async def _execute(self, effect_id: str) -> None:
+        leave_if_copied()
+        if self._stop.is_set():  # not claimed yet: it is rung for again elsewhere
+            return
         token = secrets.token_hex(16)
         call = claim_effect(
             self._keys, effect_id, node=self._node, executor=self._name, token=token,
