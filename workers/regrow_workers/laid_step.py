@@ -50,7 +50,7 @@ def laid_step(outcome: Outcome, delivery: Delivery, limits: Limits) -> tuple[Out
     size = appends.size + (2 * len(outcome.encoded) if type(outcome) is NewState else 0)
     if size > limits.commit_bytes:
         why = f"its step is about {size:,} bytes; a commit holds {limits.commit_bytes:,}"
-        return Unstorable("commit_too_large", why), appends
+        return Unstorable("commit_too_large", why), NOTHING
     return outcome, appends
 
 
