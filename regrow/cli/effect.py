@@ -103,10 +103,15 @@ def _effects(session: Session, agent: str | None, count: int) -> list[dict[str, 
     ids: list[str] = []
     parked: dict[str, str] = {}
     for awaited in (False, True):
-        ids += session.connection.command(views.effect_ids(session.keys, awaited=awaited, count=most))
+        due: list[str] = session.connection.command(
+            views.effect_ids(session.keys, awaited=awaited, count=most)
+        )
+        ids += due
         for name in session.connection.command(views.limited_names(session.keys)):
-            waiting = views.parked_ids(session.keys, name, awaited=awaited, count=most)
-            parked |= dict.fromkeys(session.connection.command(waiting), "1")
+            waiting: list[str] = session.connection.command(
+                views.parked_ids(session.keys, name, awaited=awaited, count=most)
+            )
+            parked |= dict.fromkeys(waiting, "1")
     ids += parked
     records = session.connection.pipeline([views.effect_record(session.keys, effect) for effect in ids])
     found: list[dict[str, str]] = []

@@ -60,7 +60,7 @@ def take(stage: Stage, n: int, node: str = "fx") -> None:
 
 
 def look(stage: Stage) -> Rung:
-    return stage.do(ring(stage.keys, 100, AGAIN_MS))
+    return stage.connection.call(ring(stage.keys, 100, AGAIN_MS))
 
 
 def told(stage: Stage) -> list[str]:
@@ -153,7 +153,7 @@ def test_takeover_begins_a_call_so_it_needs_a_token_and_waits_for_it_as_pending(
     assert refused.value.bound == "rate"
     assert 0 < refused.value.retry_in_ms <= 3_600_000
     record = stage.raw.hgetall(stage.keys.effect(name(1)))
-    assert (record["status"], record["kills"], record["attempts"]) == ("pending", "1", "0")  # type: ignore[index]
+    assert (record["status"], record["kills"], record["attempts"]) == ("pending", "1", "0")
     assert not stage.raw.exists(stage.keys.claims("fx"), stage.keys.running("charge"))
 
 
@@ -171,7 +171,7 @@ def test_backlog_under_a_rate_is_looked_at_once_and_comes_back_as_tokens_do(stag
     a_round()
     assert len(claimed) == 5
     assert stage.raw.zcard(stage.keys.parked("charge")) == 45
-    assert stage.raw.zcount(stage.keys.effects, "-inf", int(stage.raw.time()[0]) * 1000) == 0  # type: ignore[index]
+    assert stage.raw.zcount(stage.keys.effects, "-inf", int(stage.raw.time()[0]) * 1000) == 0
     next_ms = look(stage).next_ms
     assert next_ms is not None
     assert next_ms <= 20

@@ -88,7 +88,18 @@ class Desk:
         self.waiting = [f"b:1-1:{n}" for n in range(count)]
         for effect_id in self.waiting:
             entry = self._do("XADD", KEYS.outbox("a"), "*", "kind", "effect", "args", "{}")
-            fields = ("agent", "a", "entry", entry, "birth", "b", "name", "fetch", "status", "pending")
+            fields: tuple[str, ...] = (
+                "agent",
+                "a",
+                "entry",
+                entry,
+                "birth",
+                "b",
+                "name",
+                "fetch",
+                "status",
+                "pending",
+            )
             fields += ("attempts", "0", "kills", "0", "due_ms", "0", "timeout_ms", "1000", "queue", "")
             self._do("HSET", KEYS.effect(effect_id), *fields)
             self._do("ZADD", KEYS.effects, 0, effect_id)
