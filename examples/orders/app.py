@@ -8,7 +8,7 @@
                └─> sold out
 
 What the provider answers is a result, also if it says no. An exception says that nothing is known: what honours an
-idempotency key (``charge``, ``ship``) is then tried again, under the same key; what does not (``refund``) is not.
+idempotency key (``charge_order``, ``ship``) is then tried again, under the same key; what does not (``refund``) is not.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Answer(Payload):
 
 
 @effect(timeout=10, retries=20, backoff=0.1)
-def charge(run: EffectContext, order: str, cents: int, card: str) -> Answer:
+def charge_order(run: EffectContext, order: str, cents: int, card: str) -> Answer:
     """The bank knows ``run.id`` again, so a second try charges nothing."""
     return Answer(**bank.post("charge", key=run.id, order=order, cents=cents, card=card))
 
@@ -128,9 +128,9 @@ class Orders(
     def reserved(self, order: Order, reserved: Reserved, ctx: Context) -> Step[Order]:
         if not reserved.in_stock:
             return order.evolve(stage="sold out")
-        return order.evolve(stage="charging"), charge.run(ctx.agent_id, order.cents, order.card)
+        return order.evolve(stage="charging"), charge_order.run(ctx.agent_id, order.cents, order.card)
 
-    @handles(charge.done, mode="charging")
+    @handles(charge_order.done, mode="charging")
     def charged(self, order: Order, done: Done[Answer], ctx: Context) -> Step[Order]:
         if not done.result.accepted:
             return order.evolve(stage="declined"), released(ctx)
@@ -154,7 +154,7 @@ class Orders(
     def refund_in_doubt(self, order: Order, _doubt: InDoubt, ctx: Context) -> Step[Order]:
         return order.evolve(stage="refund in doubt"), reported(order, ctx, "refunded or not?")
 
-    @handles(charge.failed, ship.failed, refund.failed, mode=["charging", "shipping", "refunding"])
+    @handles(charge_order.failed, ship.failed, refund.failed, mode=["charging", "shipping", "refunding"])
     def failed(self, order: Order, failed: Failed, ctx: Context) -> Step[Order]:
         return order.evolve(stage="stuck"), reported(order, ctx, failed.error)
 

@@ -24,7 +24,7 @@ from examples.orders.app import (
     Shelf,
     Stage,
     Warehouse,
-    charge,
+    charge_order,
     refund,
     ship,
     tree,
@@ -46,10 +46,13 @@ def context(signal: Any) -> Context:
 @pytest.mark.parametrize(
     ("stage", "signal", "after", "directives"),
     [
-        ("reserving", Reserved(in_stock=True), "charging", [charge.run("o-1", 19_99, "4111-1111")]),
+        ("reserving", Reserved(in_stock=True), "charging", [charge_order.run("o-1", 19_99, "4111-1111")]),
         ("reserving", Reserved(in_stock=False), "sold out", []),
-        ("charging", charge.done(effect="e", result=YES), "shipping", [ship.run("o-1", "1 High Street")]),
-        ("charging", charge.done(effect="e", result=NO), "declined", [Emit(Release(order="o-1"), to="warehouse")]),
+        ("charging", charge_order.done(effect="e", result=YES), "shipping", [ship.run("o-1", "1 High Street")]),
+        (
+            "charging", charge_order.done(effect="e", result=NO), "declined",
+            [Emit(Release(order="o-1"), to="warehouse")],
+        ),
         ("shipping", ship.done(effect="e", result=YES), "shipped", []),
         (
             "shipping", ship.done(effect="e", result=NO), "refunding",
@@ -78,7 +81,7 @@ def test_each_answer_leads_an_order_on(
 
 def test_an_order_that_has_ended_takes_nothing() -> None:
     with pytest.raises(WrongMode):
-        Orders.cmd(Order(stage="shipped"), charge.done(effect="e", result=YES))
+        Orders.cmd(Order(stage="shipped"), charge_order.done(effect="e", result=YES))
 
 
 @pytest.mark.parametrize("killed", ["o-1", "warehouse", "desk"])
