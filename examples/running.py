@@ -154,7 +154,7 @@ def running(
         with stack:
             system = Running(stack)
             try:
-                until(system.is_up, "the whole tree runs", 60)
+                until(system.is_up, "the whole tree runs", 120)
                 yield system
             except Exception:
                 lines = (folder / "log").read_text(encoding="utf-8").splitlines()
