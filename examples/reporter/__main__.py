@@ -48,7 +48,7 @@ def judge(till: Sales, day: Day, mails: Sequence[str], dead: Sequence[str]) -> l
     """Pure."""
     due = [datetime.fromisoformat(each) for each in till.due]
     steps = {after - before for before, after in pairwise(due)}
-    reported = sum(int(mail.split()[1]) for mail in mails)
+    reported = sum(int(mail.split()[0]) for mail in mails)
     return [
         Finding(steps == {timedelta(seconds=1)}, f"{len(due)} sales, each one second after the one before"),
         Finding(tuple(mails) == day.mailed, f"{len(mails)} report was mailed, and the reporter knows it"),

@@ -42,7 +42,7 @@ class ReportDue(Payload, type="report.due"):
 @effect(retries=5, backoff=0.1)
 def mail(run: EffectContext, due: str, sales: int, cents: int) -> str:
     """A mail is a file here. Its name is made of ``run.id``, so a second try writes the same one again."""
-    text = f"{due}: {sales} sales, {cents // 100}.{cents % 100:02}\n"
+    text = f"{sales} sales, {cents // 100}.{cents % 100:02}, until {due}\n"
     (Path(os.environ[MAILBOX]) / f"{run.id}.txt").write_text(text, encoding="utf-8")
     return text
 

@@ -35,7 +35,7 @@ def test_second_try_of_a_mail_is_the_same_mail(tmp_path: Path, monkeypatch: pyte
     for _ in range(2):
         mail(EffectContext(id="e-1"), "today", 2, 7_05)
 
-    assert [file.read_text() for file in tmp_path.iterdir()] == ["today: 2 sales, 7.05\n"]
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["2 sales, 7.05, until today\n"]
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,6 @@ def test_a_sale_goes_to_the_reporter() -> None:
 def test_verdict_sees_a_second_without_a_sale() -> None:
     gap = Sales(due=("2026-03-29T01:00:00Z", "2026-03-29T01:00:02Z"))
 
-    findings = judge(gap, Day(sales=3), ["t: 0 sales, 0.00\n"], ["x"])
+    findings = judge(gap, Day(sales=3), ["0 sales, 0.00, until t\n"], ["x"])
 
     assert [finding.holds for finding in findings] == [False] * 4
