@@ -291,9 +291,9 @@ class Node:
                 case Stale(lives):
                     for agent, incarnation in lives:
                         self._roster.end_stale(agent, incarnation)
-                case Joined(node):
+                case Joined(node, pooled):
                     if node == self._id:
-                        self._roster.joined(node)
+                        self._roster.joined(node, pooled=pooled)
                 case Declared(node):
                     self._begin_anew(node)
                 case Fatal(error):

@@ -56,8 +56,8 @@ LOOKS_AFTER: Final = (0.1, 1.0)
 class PoolRoster:
     """Belongs to the node's main loop, beside ``Roster``; hands calls in, and never waits.
 
-    1. Once the watchdog has said that there are pooled agents, Redis knows the node and the spawner is ready, there are
-       ``pool_slots`` slots: one that ends is replaced at once, after a pause only if it never served.
+    1. Once Redis or the watchdog has said that there are pooled agents, Redis knows the node and the spawner is ready,
+       there are ``pool_slots`` slots: one that ends is replaced at once, after a pause only if it never served.
     2. A slot that is stuck in one transition loses what it has not begun to others, and while nobody idles it gets a
        stand-in.
     3. The end of a slot is the end of the agent that it had in hand, and of nobody else.
@@ -112,9 +112,13 @@ class PoolRoster:
         self._wanted = True
         self._fill(time.monotonic())
 
-    def joined(self, node: str) -> None:
-        """Redis knows the node under this id, so what its slots take will be freed if it is lost."""
+    def joined(self, node: str, *, pooled: bool) -> None:
+        """Redis knows the node under this id, so what its slots take will be freed if it is lost.
+
+        ``pooled``: there are pooled agents already. They need no watchdog to go on, so neither does this node.
+        """
         self._node = node
+        self._wanted = self._wanted or pooled
         self._fill(time.monotonic())
 
     def use(self, spawner: SpawnerProcess) -> None:

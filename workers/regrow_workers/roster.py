@@ -184,7 +184,7 @@ class Roster:
         if life is not None:
             self._kill(life, Killed.SUPERSEDED)
 
-    def joined(self, node: str) -> None:
+    def joined(self, node: str, *, pooled: bool) -> None:
         """Redis knows the node. Its orders come by themselves, so there is nothing to do for it."""
 
     def end_all_unreported(self) -> None:

@@ -75,9 +75,9 @@ class WorkerRoster(Roster):
         super().end_all_unreported()
         self._pool.end_all_unreported()
 
-    def joined(self, node: str) -> None:
-        super().joined(node)
-        self._pool.joined(node)
+    def joined(self, node: str, *, pooled: bool) -> None:
+        super().joined(node, pooled=pooled)
+        self._pool.joined(node, pooled=pooled)
 
     def drain(self, within: float) -> None:
         super().drain(within)
