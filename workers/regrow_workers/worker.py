@@ -370,7 +370,7 @@ class Worker:
         return self._connection.send([commit, read] if len(rest) <= self._settings.read_count else [commit])
 
     def _receive_commit(self, plan: CommitPlan, sent: Sent, after: Loaded) -> Entries | None:
-        """What was read after it; from now on the base is ``after``. None: it did not stand, and the base is to be loaded anew."""
+        """What was read after it; the base is ``after`` now. None: it did not stand, the base is to be loaded anew."""
         self._slot.note(Phase.STORING)
         try:
             reply, *read = self._exchange(sent.items, sent)
