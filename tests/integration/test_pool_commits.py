@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -52,7 +52,7 @@ def commit_all(stage: PoolStage, plans: Sequence[Commit]) -> list[CommitReply | 
     return stage.connection.call(pool.commit_agents(stage.keys, SLOT, laid))
 
 
-def journal(stage: PoolStage, agent: str) -> list[Mapping[str, str]]:
+def journal(stage: PoolStage, agent: str) -> list[dict[str, str]]:
     return stage.entries(stage.keys.journal(agent))
 
 
