@@ -251,17 +251,16 @@ class _Batch:
 
     def _write(self, outcome: Outcome, appends: Appends, delivery: Delivery) -> bool:
         """Into the commit, or False where it has no room left and something is in it already."""
-        applied = type(outcome) is NewState
-        if not applied and type(outcome) is not Unchanged:
+        new = outcome if type(outcome) is NewState else None
+        if new is None and type(outcome) is not Unchanged:
             return self._fail(outcome, appends, delivery)
         count = 0 if appends is NOTHING else appends.weight()
-        if self.taken and not self._has_room(
-            count, appends.size, len(outcome.encoded if applied else self.encoded)
-        ):
+        encoded = self.encoded if new is None else new.encoded
+        if self.taken and not self._has_room(count, appends.size, len(encoded)):
             return False
-        if applied:
-            self.state, self.encoded, self.new_state = outcome.state, outcome.encoded, True
-            self.digest = digest_of(outcome.encoded)
+        if new is not None:
+            self.state, self.encoded, self.new_state = new.state, encoded, True
+            self.digest = digest_of(encoded)
             word = "applied"
         else:
             # The handler had the object in its hands: go on from what is stored, not from what it left.
