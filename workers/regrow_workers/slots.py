@@ -129,7 +129,7 @@ class Slot:
 
     def glance(self) -> tuple[int, float]:
         """Phase and since when, cheaply: one look, which may have met a half-written slot."""
-        phase, since, _, _ = _WORK.unpack_from(self._memory, self._at + _WORK_AT)
+        phase, since, _ = _WORK.unpack_from(self._memory, self._work_at)
         return phase, since
 
     def let_go(self) -> None:
