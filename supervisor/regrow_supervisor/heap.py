@@ -11,7 +11,7 @@ __all__ = ["no_collections"]
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """None while a large view is read; afterwards it counts as old: a hundred thousand agents are no garbage to look for.
+    """None while a large view is read; afterwards it counts as old: nobody looks for garbage among it again.
 
     What is frozen is still freed when nobody refers to it any more.
     """
