@@ -228,7 +228,7 @@ class _Batch:
         """Into the commit, or False where it has no room left and something is in it already."""
         failure = failure_of(outcome)
         if failure is not None:
-            return self._fail(outcome, failure, delivery)
+            return self._fail(outcome, failure, appends, delivery)
         grown = len(outcome.encoded) if type(outcome) is NewState else len(self.encoded)
         others = sum(other.weight for other in appends.others) if appends.others else 0
         count = len(appends.emits) + len(appends.effects) + others
@@ -255,12 +255,15 @@ class _Batch:
             self.ends = Ends("stop", appends.stop.reason)
         return True
 
-    def _fail(self, outcome: Outcome, failure: tuple[str, str], delivery: Delivery) -> bool:
+    def _fail(self, outcome: Outcome, failure: tuple[str, str], alerts: Appends, delivery: Delivery) -> bool:
         """A dead letter; the state is the last encoded one, whatever the handler did to the object."""
         reason, error = failure
-        notice = death_notice(delivery, reason, error, self.limits)
+        notice = [*death_notice(delivery, reason, error, self.limits), *alerts.emits]
         if not self._bury(delivery.entry, reason, error, delivery.fields, ran=1, notice=notice):
             return False
+        if alerts.others:
+            self.others += alerts.others
+            self.others_weight += sum(other.weight for other in alerts.others)
         self.state = self._stored()
         self._note(delivery, NOTHING, reason)
         if type(outcome) is Rejected:

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from regrow_workers.agent import Agent
     from regrow_workers.definition import Definition
 
-__all__ = ["apply", "crashed", "argument_of", "handle", "handler_for", "no_handler", "refuse_changed", "take"]
+__all__ = [
+    "apply", "argument_of", "concluded", "crashed", "handle", "handler_for", "no_handler", "refuse_changed", "take",
+]  # fmt: skip
 
 _DEFAULT: Limits = Limits()
 
@@ -65,6 +67,12 @@ def take(
     mode: GuardMode | None = None,
 ) -> Outcome:
     """``apply`` without the making of signals: what the batch planner calls. ``mode``: see ``handle``."""
+    if definition.hooks:
+        from regrow_workers.hooked_transition import (
+            take_hooked,  # built on this module, and most types have no hooks
+        )
+
+        return take_hooked(definition, state, delivery, limits=limits, before=before, mode=mode)
     handler = handler_for(definition, state, delivery.type)
     if not isinstance(handler, Handler):
         return handler
@@ -87,6 +95,20 @@ def take(
         raise
     except Exception as error:  # noqa: BLE001  let it crash: whatever a handler raises is the incarnation's reason
         return crashed(error)
+    return concluded(definition, handler, mode_before, new, directives, limits=limits)
+
+
+def concluded(
+    definition: Definition,
+    handler: Handler,
+    mode_before: str,
+    new: State | None,
+    directives: Sequence[Directive],
+    *,
+    limits: Limits,
+) -> Outcome:
+    """What a step comes to once it is held against its bounds, and the agent's modes."""
+    modes = definition.modes
     if len(directives) > limits.max_directives:
         return Unstorable(
             "too_many_directives", f"{len(directives):,} directives; {limits.max_directives:,} are allowed"
