@@ -40,7 +40,16 @@ def test_neighbours_that_create_agents_are_answered_together() -> None:
         return RequestMade(f"create {agent}", "create", {"child": agent})
 
     hold, end = RequestMade("r", "hold", {"target": "a"}), AgentExited("x", 1, "n", "exit:1", charged=True)
-    entries: list[Entry] = [create("a"), create("b"), hold, create("c"), create("d"), create("c"), end, create("e")]
+    entries: list[Entry] = [
+        create("a"),
+        create("b"),
+        hold,
+        create("c"),
+        create("d"),
+        create("c"),
+        end,
+        create("e"),
+    ]
     numbered = [(f"{number}-0", entry) for number, entry in enumerate(entries)]
 
     found = [[entry for entry, _ in run] for run in runs(numbered)]
