@@ -35,6 +35,7 @@ from regrow_workers.lifecycle import (
     ChildExit,
     ChildStarted,
 )
+from regrow_workers.middleware import Middleware
 from regrow_workers.schedules import cron, every
 from regrow_workers.state import State
 from regrow_workers.step import Step
@@ -44,6 +45,7 @@ from regrow_workers.upcasts import upcast
 
 __all__ = [
     "Agent", "State", "upcast", "handles", "every", "cron", "Step", "Context", "Payload", "Signal", "Reject",
+    "Middleware",
     "Directive", "Emit", "Schedule", "Cron", "Cancel", "Stop", "Spawn", "StopChild", "Monitor", "Demonitor",
     "Reply", "Ask", "Replied", "Unreplied", "Forward",
     "AgentCreated", "AgentRestarted", "AgentOrphaned", "AgentDown", "ChildStarted", "ChildExit",

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from regrow_signals.durations import Duration
 from regrow_signals.errors import BadDefinition, BadInput, BadPayload, ImpureHandler, Unhandled, WrongMode
 from regrow_signals.signal import Payload, Signal
-from regrow_workers import transition
 from regrow_workers.agent_limits import LIMITS, LimitWords
 from regrow_workers.child_spec import (
     Backoff,
@@ -28,8 +27,9 @@ from regrow_workers.definition import Definition, OnError, define
 from regrow_workers.delivery import Delivery
 from regrow_workers.directives import Directive
 from regrow_workers.handlers import Mode
+from regrow_workers.hooked_transition import pass_through
+from regrow_workers.middleware import Middleware, own_middleware
 from regrow_workers.modes import ModeWords, UnhandledInMode
-from regrow_workers.outcomes import UnhandledType
 from regrow_workers.outcomes import WrongMode as WrongModeOutcome
 from regrow_workers.state import State, encode_state, parse_state
 from regrow_workers.subscription_directives import Subscribe
@@ -53,10 +53,14 @@ class Agent(Generic[S]):
     ``@handles(Paid, mode="open")`` then counts in that mode alone. ``modes={"draft": ["open"], "open": ["paid"]}`` says
     which mode may follow which; one that it does not mention is the last. A signal that its mode does not handle, and
     one whose handler makes a change that is not allowed, become dead letters ``wrong_mode``, the state unchanged.
+
+    ``middleware`` surrounds each transition: ``(Audit(),)``, the first the outermost; that of base classes is outside.
     """
 
     definition: ClassVar[Definition]
     """Set on every class with a name."""
+
+    __regrow_middleware__: ClassVar[tuple[Middleware[Any], ...]] = ()
 
     def __init_subclass__(
         cls,
@@ -68,14 +72,16 @@ class Agent(Generic[S]):
         mode_field: str | None = None,
         modes: Mapping[Mode, Iterable[Mode]] | None = None,
         unhandled_in_mode: UnhandledInMode | None = None,
+        middleware: Sequence[Middleware[Any]] = (),
         **limits: Unpack[LimitWords],
     ) -> None:
         super().__init_subclass__()
         for unknown in limits.keys() - set(LIMITS):
             raise BadDefinition(
                 f"{cls.__name__}: unknown keyword {unknown!r}; there are name, aliases, on_error, abstract, "
-                f"mode_field, modes, unhandled_in_mode, {', '.join(LIMITS)}"
+                f"mode_field, modes, unhandled_in_mode, middleware, {', '.join(LIMITS)}"
             )
+        cls.__regrow_middleware__ = own_middleware(cls.__name__, middleware)
         state_type = _state_type(cls)
         if name is None:
             if abstract or state_type is None:
@@ -100,6 +106,11 @@ class Agent(Generic[S]):
             mode_words=ModeWords(mode_field, modes, unhandled_in_mode).over(
                 inherited.mode_words if inherited else ModeWords()
             ),
+            middleware=[
+                one
+                for base in reversed(cls.__mro__)
+                for one in base.__dict__.get("__regrow_middleware__", ())
+            ],
         )
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -113,9 +124,9 @@ class Agent(Generic[S]):
     ) -> tuple[S, list[Directive]]:
         """The transition, without Redis or a process: ``(new state, directives)``.
 
-        Raises ``Unhandled`` (also ``WrongMode``), ``Reject``, ``BadPayload``, whatever the handler raises, and
-        ``ImpureHandler`` where it returned no step, changed what it was given, or did what no transition may (clocks,
-        chance, I/O).
+        Middleware is around it. Raises ``Unhandled`` (also ``WrongMode``), ``Reject``, ``BadPayload``, whatever the
+        handler or a hook raises, and ``ImpureHandler`` where it returned no step, changed what it was given, or did
+        what no transition may (clocks, chance, I/O).
         """
         definition = cls.defined()
         if type(cast("object", state)) is not definition.state_type:
@@ -124,26 +135,25 @@ class Agent(Generic[S]):
             )
         whole = signal if isinstance(signal, Signal) else Signal.of(signal, source="test")
         delivery = Delivery.example(whole, ctx or Context.example(whole, agent_id=definition.name))
-        handler = transition.handler_for(definition, state, delivery.type)
-        if isinstance(handler, WrongModeOutcome):
-            raise WrongMode(handler.why)
-        if isinstance(handler, UnhandledType):
-            raise Unhandled(handler.why)
-        try:
-            argument = transition.argument_of(handler, delivery)
-        except ValidationError as error:
-            raise BadPayload(f"{handler.payload_name}: {first_problem(error)}") from None
         before = encode_state(state)
-        mode = definition.guard or "enforce"
-        new, directives = transition.handle(definition, handler, state, argument, delivery, mode=mode)
-        transition.refuse_changed(handler, state, before)
-        if new is not None:
-            if definition.modes is not None and (
-                why := definition.modes.refusal(definition.modes.of(state), new, handler)
-            ):
-                raise WrongMode(why)
-            encode_state(new)
-        return state if new is None else cast("S", new), list(directives)
+        passage = pass_through(definition, state, delivery, mode=definition.guard or "enforce", before=before)
+        if passage.not_handled is not None:
+            kind = WrongMode if isinstance(passage.not_handled, WrongModeOutcome) else Unhandled
+            raise kind(passage.not_handled.why)
+        if passage.error is not None:
+            raise passage.error
+        new, handler = passage.new, passage.handler
+        if new is None:
+            return state, list(passage.directives)
+        modes = definition.modes
+        if (
+            modes is not None
+            and handler is not None
+            and (why := modes.refusal(modes.of(state), new, handler))
+        ):
+            raise WrongMode(why)
+        encode_state(new)
+        return cast("S", new), list(passage.directives)
 
     @classmethod
     def initial_state(cls, init: Mapping[str, Any] | None = None) -> S:

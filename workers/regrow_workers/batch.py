@@ -251,17 +251,16 @@ class _Batch:
 
     def _write(self, outcome: Outcome, appends: Appends, delivery: Delivery) -> bool:
         """Into the commit, or False where it has no room left and something is in it already."""
-        applied = type(outcome) is NewState
-        if not applied and type(outcome) is not Unchanged:
-            return self._fail(outcome, delivery)
+        new = outcome if type(outcome) is NewState else None
+        if new is None and type(outcome) is not Unchanged:
+            return self._fail(outcome, appends, delivery)
         count = 0 if appends is NOTHING else appends.weight()
-        if self.taken and not self._has_room(
-            count, appends.size, len(outcome.encoded if applied else self.encoded)
-        ):
+        encoded = self.encoded if new is None else new.encoded
+        if self.taken and not self._has_room(count, appends.size, len(encoded)):
             return False
-        if applied:
-            self.state, self.encoded, self.new_state = outcome.state, outcome.encoded, True
-            self.digest = digest_of(outcome.encoded)
+        if new is not None:
+            self.state, self.encoded, self.new_state = new.state, encoded, True
+            self.digest = digest_of(encoded)
             word = "applied"
         else:
             # The handler had the object in its hands: go on from what is stored, not from what it left.
@@ -280,14 +279,17 @@ class _Batch:
             self.ends = Ends("stop", appends.stop.reason)
         return True
 
-    def _fail(self, outcome: Outcome, delivery: Delivery) -> bool:
+    def _fail(self, outcome: Outcome, alerts: Appends, delivery: Delivery) -> bool:
         """A dead letter; the state is the last encoded one, whatever the handler did to the object."""
         failure = failure_of(outcome)
         assert failure is not None, "what is not applied is a failure"
         reason, error = failure
-        notice = death_notice(delivery, reason, error, self.limits)
+        notice = [*death_notice(delivery, reason, error, self.limits), *alerts.emits]
         if not self._bury(delivery.entry, reason, error, delivery.fields, ran=1, notice=notice):
             return False
+        if alerts.others:
+            self.others += alerts.others
+            self.held += sum(other.weight for other in alerts.others)
         self.state = self._stored()
         self._note(delivery, NOTHING, reason)
         if type(outcome) is Rejected:

@@ -61,6 +61,21 @@ class Context:
         at_ms = round(now.timestamp() * 1000)
         return cls(agent_id, lambda: signal, at_ms=at_ms, seed=seed, parent=parent, reply_to=reply_to)
 
+    def of_signal(self, signal: Signal) -> Context:
+        """The context of the same moment for another signal; chance goes on where it was."""
+        chance, uuids = self.random, self._uuids or Random(f"{self._seed}:uuid")
+        self._uuids = uuids
+        made = Context(
+            self.agent_id,
+            lambda: signal,
+            at_ms=self._at_ms,
+            seed=self._seed,
+            parent=self.parent,
+            reply_to=self.reply_to,
+        )
+        made._random, made._uuids = chance, uuids
+        return made
+
     @property
     def signal(self) -> Signal:
         """The whole signal: id, source, subject and the rest."""

@@ -9,6 +9,7 @@ from regrow_signals.agents import Loaded
 from regrow_workers.outcomes import (
     BadData,
     Crashed,
+    HookFailed,
     Impossible,
     NewState,
     Outcome,
@@ -38,6 +39,8 @@ def failure_of(outcome: Outcome) -> tuple[str, str] | None:
             return "bad_data", why
         case Rejected(why):
             return "rejected", why
+        case HookFailed(why):
+            return "middleware", why
         case Unstorable(reason, why) | Impossible(reason, why):
             return reason, why
         case Crashed(_, _, trace):

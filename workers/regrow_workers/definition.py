@@ -14,6 +14,7 @@ from regrow_signals.routing import RouteTable
 from regrow_signals.schedules import DeclaredTimer
 from regrow_workers.agent_limits import checked_limits
 from regrow_workers.handler_checks import Handler, handlers_of
+from regrow_workers.middleware import Hooks, Middleware, hooks_of
 from regrow_workers.modes import Modes, ModeWords, modes_of_class
 from regrow_workers.purity import GuardMode
 from regrow_workers.schedules import schedules_of
@@ -46,6 +47,8 @@ class Definition:
     """Of ``@every`` and ``@cron``."""
     mode_words: ModeWords
     modes: Modes | None
+    hooks: tuple[Hooks, ...]
+    """Of its middleware, the outermost first."""
     limits: Mapping[str, Any]
     """Those that the type says (``LimitWords``), for children that do not say their own."""
 
@@ -65,6 +68,7 @@ def define(
     names: Mapping[str, Any],
     limits: Mapping[str, object],
     mode_words: ModeWords,
+    middleware: Sequence[Middleware[Any]],
 ) -> Definition:
     """The definition of a class, or ``BadDefinition`` with what is wrong and how to mend it."""
     checked_name = _checked_name(cls, "name", name)
@@ -83,6 +87,7 @@ def define(
     if cls.__init__ is not object.__init__ or cls.__new__ is not object.__new__:
         raise BadDefinition(f"{cls.__name__} defines __init__ or __new__; {_NOTHING}")
     handlers = tuple(sorted(handlers_of(cls, state_type, names), key=lambda handler: handler.pattern))
+    hooks = hooks_of(cls.__name__, state_type, middleware)
     schedules = schedules_of(cls.__name__, [handler.function for handler in handlers])
     return Definition(
         name=checked_name,
@@ -93,10 +98,11 @@ def define(
         handlers=handlers,
         routes=RouteTable((handler.pattern, handler) for handler in handlers),
         instance=object.__new__(cls),
-        code=_code_digest(handlers, schedules, state_type),
+        code=_code_digest(handlers, schedules, state_type, hooks),
         schedules=schedules,
         mode_words=mode_words,
         modes=modes_of_class(cls.__name__, state_type, mode_words, handlers),
+        hooks=hooks,
         limits=types.MappingProxyType(checked),
     )
 
@@ -109,7 +115,10 @@ def _checked_name(cls: type, field: str, value: object) -> str:
 
 
 def _code_digest(
-    handlers: Sequence[Handler], schedules: Sequence[DeclaredTimer], state_type: type[State]
+    handlers: Sequence[Handler],
+    schedules: Sequence[DeclaredTimer],
+    state_type: type[State],
+    middleware: Sequence[Hooks],
 ) -> str:
     digest = hashlib.sha256()
     for timer in schedules:
@@ -117,6 +126,10 @@ def _code_digest(
     for handler in handlers:
         digest.update(f"{handler.pattern.text}\0{handler.name}\0{handler.modes or ''}".encode())
         _add_function(digest.update, handler.function)
+    for hooks in middleware:
+        digest.update(f"{hooks.shown}\0".encode())
+        for hook in hooks.written():
+            _add_function(digest.update, getattr(hook, "__func__", hook))
     for schema, step in sorted(state_type.__regrow_upcasts__.items()):
         digest.update(f"{schema}\0{step}\0".encode())
         _add_function(digest.update, getattr(state_type, step))

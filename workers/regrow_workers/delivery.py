@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from regrow_signals.ids import check_type
-from regrow_signals.signal import Signal
+from regrow_signals.signal import FIELDS, Signal
 from regrow_signals.strict_json import check
 from regrow_workers.context import Context
 
@@ -60,6 +60,14 @@ class Delivery:
         if isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 16:
             return int(text)
         return int(self.entry.partition("-")[0])
+
+    def rewritten(self, signal: Signal) -> Delivery:
+        """The same with another signal in its place: what middleware makes of it. The context's chance goes on."""
+        kept = {name: value for name, value in self.fields.items() if name not in FIELDS}
+        made = Delivery(self.addressee, self.entry, {**kept, **signal.to_fields()})
+        made._signal = signal
+        made._context = self.context().of_signal(signal)
+        return made
 
     def signal(self) -> Signal:
         """The whole signal; ``BadInput`` for an entry that is none."""

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from regrow_workers.directives import Directive
+from regrow_workers.directives import Directive, Emit
 from regrow_workers.state import State
 
 __all__ = [
     "BadData",
     "Crashed",
+    "HookFailed",
     "Impossible",
     "NewState",
     "Outcome",
@@ -59,16 +60,29 @@ class WrongMode:
 
 @dataclass(slots=True)
 class BadData:
-    """``data`` does not fit the handler's payload: dead letter ``bad_data``."""
+    """``data`` does not fit the handler's payload: dead letter ``bad_data``.
+
+    ``alerts``, here and below: what middleware sends because of it, beside the dead letter.
+    """
 
     why: str
+    alerts: Sequence[Emit] = ()
 
 
 @dataclass(slots=True)
 class Rejected:
-    """The handler raised ``Reject``: dead letter ``rejected``."""
+    """The handler, or a hook, raised ``Reject``: dead letter ``rejected``."""
 
     why: str
+    alerts: Sequence[Emit] = ()
+
+
+@dataclass(slots=True)
+class HookFailed:
+    """A hook of the agent type's middleware raised: dead letter ``middleware``; the incarnation lives."""
+
+    why: str
+    alerts: Sequence[Emit] = ()
 
 
 @dataclass(slots=True)
@@ -99,8 +113,18 @@ class Crashed:
     exception: Exception
     reason: str
     trace: str
+    alerts: Sequence[Emit] = ()
 
 
 Outcome: TypeAlias = (
-    NewState | Unchanged | UnhandledType | WrongMode | BadData | Rejected | Unstorable | Impossible | Crashed
+    NewState
+    | Unchanged
+    | UnhandledType
+    | WrongMode
+    | BadData
+    | Rejected
+    | HookFailed
+    | Unstorable
+    | Impossible
+    | Crashed
 )

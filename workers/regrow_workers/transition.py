@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "apply",
-    "crashed",
     "argument_of",
+    "concluded",
+    "crashed",
     "handle",
     "handler_for",
     "mode_of",
@@ -76,6 +77,12 @@ def take(
     mode: GuardMode,
 ) -> Outcome:
     """``apply`` without the making of signals: what the batch planner calls. ``mode``: of the guard."""
+    if definition.hooks:
+        from regrow_workers.hooked_transition import (
+            take_hooked,  # built on this module, and most types have no hooks
+        )
+
+        return take_hooked(definition, state, delivery, limits=limits, before=before, mode=mode)
     handler = handler_for(definition, state, delivery.type)
     if type(handler) is not Handler:
         return cast("Outcome", handler)
@@ -98,6 +105,20 @@ def take(
         raise
     except Exception as error:  # noqa: BLE001  let it crash: whatever a handler raises is the incarnation's reason
         return crashed(error)
+    return concluded(definition, handler, mode_before, new, directives, limits=limits)
+
+
+def concluded(
+    definition: Definition,
+    handler: Handler,
+    mode_before: str,
+    new: State | None,
+    directives: Sequence[Directive],
+    *,
+    limits: Limits,
+) -> Outcome:
+    """What a step comes to once it is held against its bounds, and the agent's modes."""
+    modes = definition.modes
     if len(directives) > limits.max_directives:
         return Unstorable(
             "too_many_directives", f"{len(directives):,} directives; {limits.max_directives:,} are allowed"
