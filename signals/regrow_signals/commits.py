@@ -195,7 +195,9 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
     _check(limits, plan)
     dead, emits = _deliverable(limits, plan)
     agent = plan.owner.agent
-    targets = list(dict.fromkeys(emit.target for emit in emits if emit.target != SUBSCRIBERS))
+    targets = (
+        list(dict.fromkeys(emit.target for emit in emits if emit.target != SUBSCRIBERS)) if emits else []
+    )
     names = [
         keys.agent(agent), keys.mailbox(agent), keys.outbox(agent), keys.dead(agent), keys.journal(agent),
         keys.fate(agent), keys.counters, keys.events, keys.held, keys.effects, keys.bell,
@@ -220,9 +222,13 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
     for effect in plan.effects:
         args += (effect.effect_id, effect.name, effect.args, effect.timeout_ms, effect.retries)
         args += (int(effect.idempotent), effect.backoff_ms, ASYNC_QUEUE if effect.awaited else "")
-    for entry in plan.journal:
-        args += entry[:10]
-        args += (entry.state, len(entry.more), *entry.more)
+    for line in plan.journal:
+        args += line[:10]
+        more = line.more
+        if line.state:
+            more = (*more, "schema", str(plan.schema), "state", line.state)
+        args.append(len(more))
+        args += more
     for counter in counters.items():
         args += counter
     return Call(COMMIT, names, args, lambda reply: _reply(reply, agent), repeatable=True, hint=agent)
@@ -255,11 +261,12 @@ def journal_length(limits: Limits, journal: Sequence[JournalAppend]) -> int:
     """How many entries the journal keeps so that it stays near both bounds, judged by the size of this commit's own."""
     if not journal:
         return limits.journal_entries
-    size = sum(
-        len(one.directives) + len(one.data) + len(one.state) + sum(map(len, one.more)) + 200
-        for one in journal
-    ) // len(journal)
-    return max(1, min(limits.journal_entries, limits.journal_bytes // size))
+    size = 200 * len(journal)
+    for line in journal:
+        size += len(line.directives) + len(line.data) + len(line.state)
+        if line.more:
+            size += sum(map(len, line.more))
+    return max(1, min(limits.journal_entries, limits.journal_bytes * len(journal) // size))
 
 
 def _head(limits: Limits, plan: Commit) -> list[Arg]:
@@ -283,6 +290,8 @@ def _counters(plan: Commit) -> dict[str, int]:
 
 def _deliverable(limits: Limits, plan: Commit) -> tuple[list[DeadAppend], Sequence[EmitAppend]]:
     """Emits that came too many hops, or whose target can be no agent's id, are dead letters; the others go on."""
+    if not plan.emits:
+        return list(plan.dead), ()
     dead, emits = list(plan.dead), list[EmitAppend]()
     for emit in plan.emits:
         reason = error = ""

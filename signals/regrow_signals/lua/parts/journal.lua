@@ -1,26 +1,19 @@
 -- The journal: one entry for each transition: what came of it, and the signal, so that it can be run again. A journal that
 -- takes no entry any more costs the journal, not the agent: pcall. Words of a transition in ARGV: entry version directives
--- digest outcome signal type at_ms source data state n word.. ; data is '' where it is too large, state where it is not kept.
-local function write_journal(journal, n, at, schema, length)
+-- digest outcome signal type at_ms source data n word.. ; data is '' where it is too large, the words are further fields.
+local function write_journal(journal, n, at, length)
   for _ = 1, n do
-    local a, more = at, tonumber(ARGV[at + 12])
-    at = at + 12 + more
-    if more == 0 and ARGV[a + 11] == '' and ARGV[a + 10] ~= '' then
+    local a, more = at, tonumber(ARGV[at + 11])
+    at = at + 11 + more
+    if more == 0 and ARGV[a + 10] ~= '' then
       redis.pcall('XADD', journal, '*', 'entry', ARGV[a + 1], 'version', ARGV[a + 2], 'directives', ARGV[a + 3], 'digest',
         ARGV[a + 4], 'outcome', ARGV[a + 5], 'signal', ARGV[a + 6], 'type', ARGV[a + 7], 'at_ms', ARGV[a + 8],
         'source', ARGV[a + 9], 'data', ARGV[a + 10])
     else
       local words = {'entry', ARGV[a + 1], 'version', ARGV[a + 2], 'directives', ARGV[a + 3], 'digest', ARGV[a + 4],
         'outcome', ARGV[a + 5], 'signal', ARGV[a + 6], 'type', ARGV[a + 7], 'at_ms', ARGV[a + 8], 'source', ARGV[a + 9]}
-      local function add(name, value)
-        words[#words + 1], words[#words + 2] = name, value
-      end
-      if ARGV[a + 10] ~= '' then add('data', ARGV[a + 10]) end
-      for i = a + 13, at, 2 do add(ARGV[i], ARGV[i + 1]) end
-      if ARGV[a + 11] ~= '' then
-        add('schema', schema)
-        add('state', ARGV[a + 11])
-      end
+      if ARGV[a + 10] ~= '' then words[19], words[20] = 'data', ARGV[a + 10] end
+      for i = a + 12, at do words[#words + 1] = ARGV[i] end
       redis.pcall('XADD', journal, '*', unpack(words))
     end
   end
