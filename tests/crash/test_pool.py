@@ -140,7 +140,9 @@ def test_a_slot_killed_at_any_step_costs_the_agent_in_hand_one_restart_and_nobod
     assert [reason for _, reason in pool.ends()[before:]] == ["signal:SIGKILL"]
 
 
-def test_slow_agents_in_all_slots_and_more_keep_no_fast_one_waiting(pool: Pool, tmp_path: Path) -> None:
+def test_a_fast_agent_answers_while_as_many_slow_ones_as_there_are_slots_run(
+    pool: Pool, tmp_path: Path
+) -> None:
     slow, fast = POOLED[:4], POOLED[4:]
     gates = [tmp_path / f"gate{number}" for number in range(4)]
     before = pool.ends()
