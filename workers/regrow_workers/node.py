@@ -185,7 +185,7 @@ class Node:
                 log.event(_LOG, "node_was_paused", level=logging.WARNING, seconds=round(late, 3))
             self._tick_at = now + TICK
         running = self._roster.judge(now, self._pauses)
-        self._reporter.set_running(running, load=self._roster.load)
+        self._reporter.set_running(running, load=self._roster.load, slots=self._roster.slots)
         self._watch_spawner(now)
         if self._drain_until is not None:
             self._go_on_draining(now)
