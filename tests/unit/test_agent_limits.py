@@ -95,10 +95,11 @@ def test_every_limit_can_be_said_in_both_places_and_is_stored_with_the_child() -
 def test_a_pooled_child_may_not_say_the_limits_of_a_process_and_its_types_do_not_count_for_it(
     name: str,
 ) -> None:
+    said: dict[str, Any] = {name: 5}
     with pytest.raises(BadDefinition, match=f"child 'a': {name}: a pooled agent has no process of its own"):
-        Plain.child("a", isolation="pool", **{name: 5})
+        Plain.child("a", isolation="pool", **said)
 
-    whole: type[Plain] = cast("Any", type)("Whole", (Plain,), {}, name=f"limits-{name}", **{name: 5})
+    whole: type[Plain] = cast("Any", type)("Whole", (Plain,), {}, name=f"limits-{name}", **said)
     moved = whole.child("a").with_(isolation="pool")
     assert getattr(whole.child("a"), name) == 5
     assert getattr(whole.child("a", isolation="pool"), name) is None
