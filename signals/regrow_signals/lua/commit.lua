@@ -218,7 +218,8 @@ end
 
 if kinds then kinds.write(others, work, false) end
 
-at = write_journal(journal, transitions, at, ARGV[21])
+write_journal(journal, transitions, at, ARGV[21])
+at = journal_end(transitions, at)
 
 for _ = 1, raises do
   count(counters, ARGV[at + 1], ARGV[at + 2])
