@@ -16,7 +16,7 @@ from regrow_signals.mailbox import Receipt, Status
 from regrow_signals.publishing import Published
 from regrow_signals.signal import Payload, Signal
 from regrow_signals.subscriptions import Subscription
-from regrow_supervisor.spec import Supervisor
+from regrow_supervisor.spec import Pause, Supervisor
 from regrow_workers.agent import Agent
 from regrow_workers.application import on_worker_start
 from regrow_workers.asking import Ask, Forward, Replied, Reply, Unreplied
@@ -50,7 +50,7 @@ __all__ = [
     "Reply", "Ask", "Replied", "Unreplied", "Forward",
     "AgentCreated", "AgentRestarted", "AgentOrphaned", "AgentDown", "ChildStarted", "ChildExit",
     "effect", "Effect", "EffectContext", "Done", "Failed", "InDoubt",
-    "Supervisor", "ChildSpec", "Backoff", "on_worker_start",
+    "Supervisor", "ChildSpec", "Backoff", "Pause", "on_worker_start",
     "Client", "AsyncClient", "Message", "Receipt", "SentReceipt", "Status",
     "Subscribe", "Unsubscribe", "Published", "Subscription",
     "StartedChild", "ChildInfo", "ChildCounts", "Deleted",

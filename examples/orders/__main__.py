@@ -14,6 +14,7 @@ import random
 import sys
 import tempfile
 import threading
+from functools import partial
 from pathlib import Path
 
 from examples.running import Finding, Killer, Running, conclude, running, serving, until
@@ -28,7 +29,11 @@ END_SECONDS = 300.0
 
 
 def run(*, kills: int, seed: int, pace: float = 0.4) -> list[Finding]:
-    """So many kills, ``pace`` seconds from one to the next in the mean, while an order is placed every 0.2 s."""
+    """So many kills, ``pace`` seconds from one to the next in the mean, while an order is placed every 0.2 s.
+
+    Each waits until something has been done since the one before: on a slow machine kills would else meet nothing but
+    processes that are starting.
+    """
     with tempfile.TemporaryDirectory(prefix="regrow-orders-") as folder:
         log = Path(folder) / "bank.jsonl"
         bank = Bank(log, seed=seed)
@@ -40,7 +45,9 @@ def run(*, kills: int, seed: int, pace: float = 0.4) -> list[Finding]:
             customers.start()
             killer = Killer(system, seed)
             while killer.killed.total() < kills and customers.is_alive():
+                before = bank.calls
                 killer.strike(pace)
+                until(partial(bank.called_since, before), "the shop works on", END_SECONDS)
             customers.leave()
             print(f"{customers.placed} orders were placed; killed:", dict(killer.killed))
             until(lambda: has_settled(system, customers.placed), "every order has ended", END_SECONDS)
