@@ -42,7 +42,7 @@ def test_the_table_stands_between_its_marks() -> None:
 def test_the_picture_is_an_svg_with_a_dot_for_each_figure() -> None:
     drawn = panels(FOUND)
 
-    picture = ElementTree.fromstring(as_svg(drawn))  # noqa: S314  our own text
+    picture = ElementTree.fromstring(as_svg(drawn))
 
     dots = [each for each in picture.iter() if each.tag.endswith("circle")]
     assert len(dots) == sum(len(line) for panel in drawn for line in panel.lines.values()) == 8
