@@ -16,7 +16,18 @@ from regrow_supervisor.states import ChildState, SupervisorState
 
 __all__ = ["Branch", "Budget", "Leaf", "TreeView", "read_supervisors", "read_tree"]
 
-_FIELDS = ("type", "status", "incarnation", "started_ms", "restarts", "exit_reason", "node", "pid", "version")
+_FIELDS = (
+    "type",
+    "status",
+    "incarnation",
+    "started_ms",
+    "restarts",
+    "exit_reason",
+    "node",
+    "pid",
+    "version",
+    "postponed",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +55,9 @@ class Leaf:
     version: int
     backlog: int | None
     """Signals that wait; None: its key holds the wrong type."""
+
+    postponed: int
+    """How many of them wait for another mode of the agent."""
 
     dead: int | None
     held: bool
@@ -205,6 +219,7 @@ class _Look:
             pid=_number(record.get("pid")),
             version=_number(record.get("version")),
             backlog=backlog,
+            postponed=_number(record.get("postponed")),
             dead=dead,
             held=child.held,
             waiting_for=child.reason.removeprefix("waiting: ") if waits else "",

@@ -40,7 +40,7 @@ from regrow_workers.state import State, encode_state, parse_state
 from regrow_workers.transition import take
 from regrow_workers.transition_times import TransitionTimes
 
-__all__ = ["CommitPlan", "Ends", "Entry", "plan"]
+__all__ = ["Batch", "CommitPlan", "Ends", "Entry", "plan"]
 
 Entry = tuple[str, Mapping[str, str | bytes]]
 
@@ -88,7 +88,8 @@ def plan(
     nowhere: Container[str] | None = None,
     refused: Mapping[str, tuple[str, str]] = _NOTHING_REFUSED,
 ) -> CommitPlan:
-    """The commit of the first entries. ``entries`` come after ``loaded.cursor`` and are not empty.
+    """The commit of the first entries. ``entries`` are not empty and come after ``loaded.cursor``, or, where
+    ``loaded.rewound`` says so, are the postponed ones after that.
 
     ``clock`` gives monotonic seconds; ``before`` is called with each entry's id before its handler. ``check_every`` n
     looks at every n-th transition whether the handler changed its input (0: never). Of the types without a handler
@@ -99,7 +100,7 @@ def plan(
     """
     if not entries:
         raise BadInput(f"{loaded.agent}: there is nothing to plan: no entries")
-    batch = _Batch(agent_type, loaded, limits, owner, refused)
+    batch = _kind_of_batch(agent_type)(agent_type, loaded, limits, owner, refused)
     if is_careful(loaded, entries[0][0]):
         max_signals = 1
     start = now = clock()
@@ -117,7 +118,18 @@ def plan(
     return batch.planned()
 
 
-class _Batch:
+def _kind_of_batch(agent_type: type[Agent[Any]]) -> type[Batch]:
+    modes = agent_type.definition.modes
+    if modes is None or not modes.postponing:
+        return Batch
+    from regrow_workers.postponing_batch import (
+        PostponingBatch,  # it is built on this module; few types need it
+    )
+
+    return PostponingBatch
+
+
+class Batch:
     """What the commit will hold so far."""
 
     def __init__(

@@ -69,7 +69,13 @@ local function take(id, token, queue)
   local reply = corrupt({mailbox, 'stream'}) or loaded(agent)
   local unreadable = reply[1] ~= 'ok' and reply or take_up(agent, mailbox, reply, record[6], record[7])
   if unreadable then return {id, record[5], '', '', unreadable, {}} end
-  local entries = entries_after(mailbox, reply[7])
+  local entries = {}
+  if reply[21] ~= '' then
+    entries = redis.call('XRANGE', mailbox, '(' .. reply[21], reply[7], 'COUNT', math.min(FIRST, signals))
+    note_size(entries)
+    if #entries == 0 then reply[21] = '' end
+  end
+  if #entries == 0 then entries = entries_after(mailbox, reply[7]) end
   if #entries == 0 then
     redis.call('HSET', agent, 'status', 'idle')
     return nil
