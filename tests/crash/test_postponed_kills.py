@@ -30,6 +30,9 @@ def test_postponed_signals_are_applied_once_and_in_order_though_the_worker_is_ki
     def seen() -> tuple[int, ...]:
         return system.client.state("turnstile", Turnstiles).seen
 
+    def looks_back(count: int) -> None:
+        wait_until(lambda: len(seen()) > count, "it looks back", LONG)
+
     try:
         system.watchdog()
         system.node()
@@ -45,8 +48,7 @@ def test_postponed_signals_are_applied_once_and_in_order_though_the_worker_is_ki
             send(Message("turnstile", "turn"))
             side = 1 - side
             expected, waiting = expected + waiting, []
-            enough = len(expected) - ROUND // 4
-            wait_until(lambda enough=enough: len(seen()) > enough, "it looks back", LONG)
+            looks_back(len(expected) - ROUND // 4)
             kill_agent(system.life("turnstile").pid)
         wait_until(lambda: len(seen()) >= len(expected), "all are taken", LONG)
 
