@@ -25,7 +25,7 @@ from regrow_signals.commits import (
 from regrow_signals.errors import BadInput, BadPayload, NotStrictJSON, UnreadableState
 from regrow_signals.families import ParentAppend
 from regrow_signals.limits import Limits
-from regrow_signals.notices import NOTICE, parent_after
+from regrow_signals.notices import NOTICE, bound_by
 from regrow_signals.strict_json import loads
 from regrow_workers.agent import Agent
 from regrow_workers.asking_appends import death_notice
@@ -171,12 +171,12 @@ class Batch:
         self, entry: str, fields: Mapping[str, str | bytes], *, checked: bool, nowhere: Container[str] | None
     ) -> bool:
         """Deal with one entry. False: it does not go into this commit any more."""
-        parent = parent_after(fields) if NOTICE in fields else None
-        if parent is None:
+        bound = bound_by(fields) if NOTICE in fields else None
+        if bound is None:
             return self._take(entry, fields, checked=checked, nowhere=nowhere)
-        before, self.addressee = self.addressee, self.addressee._replace(parent=parent)
+        before, self.addressee = self.addressee, self.addressee._replace(parent=bound.parent)
         if self._take(entry, fields, checked=checked, nowhere=nowhere):
-            self.others.append(ParentAppend(parent))
+            self.others.append(ParentAppend(*bound))
             return True
         self.addressee = before
         return False
