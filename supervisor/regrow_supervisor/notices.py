@@ -128,8 +128,8 @@ def _adopted(view: LeaderView, turn: Turn) -> Iterator[Notice]:
         if parent is None or child is None or child.status != "running":
             continue
         if _wants(parent, ChildStarted.signal_type):
-            data = {"tag": one.tag, "id": one.child, "incarnation": child.incarnation}
-            yield Notice(one.parent, f"{one.request}:started", ChildStarted.signal_type, data)
+            begun: dict[str, Any] = {"tag": one.tag, "id": one.child, "incarnation": child.incarnation}
+            yield Notice(one.parent, f"{one.request}:started", ChildStarted.signal_type, begun)
 
 
 def _to_parent(
