@@ -16,6 +16,7 @@ from regrow_signals.limits import Limits
 from regrow_signals.pool import Claims, SlotName
 from regrow_workers.agent import Agent
 from regrow_workers.own_descriptors import OwnDescriptors
+from regrow_workers.own_priority import OwnPriority
 from regrow_workers.pool_lives import end_in_hand
 from regrow_workers.pool_slot import PoolSlot
 from regrow_workers.reasons import ExitReason
@@ -54,6 +55,7 @@ class SteppedSlot(PoolSlot):
         self.slot.note(Phase.BOOT)
         self._stop = Flag()
         self._own = OwnDescriptors(-1, connection)
+        self._priority = OwnPriority(self._slot)
         self._fail = Steps(self._reached)
         self._tell = reach
         self._claims: Claims | None = None

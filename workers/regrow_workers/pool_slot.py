@@ -29,6 +29,7 @@ from regrow_workers import log
 from regrow_workers.agent import Agent
 from regrow_workers.fail_points import FailPoints
 from regrow_workers.own_descriptors import OwnDescriptors
+from regrow_workers.own_priority import PRIORITY, OwnPriority
 from regrow_workers.placement_class import queues_of
 from regrow_workers.pool_step import apply_claimed, cannot_read
 from regrow_workers.process_memory import give_memory_back
@@ -125,6 +126,7 @@ class PoolSlot:
         self._stop = stop
         self._connection.interrupt_fd = stop.fileno()
         self._own = OwnDescriptors(stop.fileno(), self._connection)
+        self._priority = OwnPriority(slot)
         claims = MORE
         while not stop.requested:
             stop.rearm()
@@ -135,6 +137,11 @@ class PoolSlot:
             except NodeGone:
                 slot.note(Phase.SUPERSEDED)
                 return WorkerExit.SUPERSEDED
+            if self._priority.is_low:
+                # What is in hand goes back, and a slot with a priority of its own takes the place.
+                self._leave()
+                slot.note(Phase.RECYCLED, PRIORITY)
+                return WorkerExit.RECYCLED
         self._leave()
         slot.note(Phase.RELEASED, ASKED)
         return WorkerExit.RELEASED
@@ -217,7 +224,7 @@ class PoolSlot:
 
     def _apply(self, claimed: Claimed) -> list[Call[Any]]:
         """One slice of one agent: its commit, and what follows from its end, if it ends."""
-        return apply_claimed(
+        calls = apply_claimed(
             claimed,
             self._types[claimed.loaded.type],
             self._slot,
@@ -229,6 +236,8 @@ class PoolSlot:
             clock=self.clock,
             check=self._own.check,
         )
+        self._priority.restore()
+        return calls
 
     def _is_aside(self, agent: str) -> bool:
         return self._aside.get(agent, 0.0) > time.monotonic()

@@ -1,12 +1,13 @@
 """Progress slots: shared memory in which each worker notes what it is at, readable after its death.
 
-A slot has four parts, each with one writer, so no lock is needed:
+A slot has five parts, each with one writer, so no lock is needed:
 
 * the beat counter, bumped by the worker's progress thread twice a second (a process that is frozen, or whose native
   code holds the interpreter lock, does not bump it);
 * the work: phase, since when (monotonic, one clock for all processes of the host), acceptance id in hand;
 * what the worker said last: a short text, for the reason of its end;
-* for whom it works, where it works for many: written while nothing is in hand.
+* for whom it works, where it works for many: written while nothing is in hand;
+* how often the node has lowered its priority: written by the node, after it did.
 
 A reader may meet a half-written work part: it reads until two looks agree.
 """
@@ -29,11 +30,13 @@ HOLDER_BYTES = 256
 _BEATS = struct.Struct("=QQ")  # beats, whether it has child processes
 _WORK = struct.Struct("=QdQQ")  # phase, since, entry's milliseconds, entry's sequence
 _LENGTH = struct.Struct("=Q")
+_LOWERED = struct.Struct("=Q")
 _WORK_AT = _BEATS.size
 _LENGTH_AT = _WORK_AT + _WORK.size
 _HOLDER_LENGTH_AT = _LENGTH_AT + _LENGTH.size
 _HOLDER_AT = _HOLDER_LENGTH_AT + _LENGTH.size
-_TEXT_AT = _HOLDER_AT + HOLDER_BYTES
+_LOWERED_AT = _HOLDER_AT + HOLDER_BYTES
+_TEXT_AT = _LOWERED_AT + _LOWERED.size
 TEXT_BYTES = SLOT_BYTES - _TEXT_AT
 
 
@@ -111,6 +114,21 @@ class Slot:
         _, _, ms, seq = self._steady_work()
         self.note(phase, said)
         _WORK.pack_into(self._memory, self._at + _WORK_AT, phase, time.monotonic(), ms, seq)
+
+    def note_lowered(self) -> None:
+        """Node only, once the priority of the process is lowered."""
+        _LOWERED.pack_into(self._memory, self._at + _LOWERED_AT, self.lowered + 1)
+
+    @property
+    def lowered(self) -> int:
+        """How often that was."""
+        found: int = _LOWERED.unpack_from(self._memory, self._at + _LOWERED_AT)[0]
+        return found
+
+    def glance(self) -> tuple[int, float]:
+        """Phase and since when, cheaply: one look, which may have met a half-written slot."""
+        phase, since, _, _ = _WORK.unpack_from(self._memory, self._at + _WORK_AT)
+        return phase, since
 
     def let_go(self) -> None:
         """In a copy of the worker's process: the slot is not its own. ``begin`` and ``note`` raise TypeError then."""
