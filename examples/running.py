@@ -32,7 +32,7 @@ from regrow.up import Stack
 
 __all__ = [
     "Finding",
-    "JSONHandler",
+    "ProviderHandler",
     "Killer",
     "NotInTime",
     "Running",
@@ -233,22 +233,22 @@ def kill(pid: int, parent: int) -> bool:
     return True
 
 
-class JSONHandler(BaseHTTPRequestHandler):
-    """A provider's side: reads and answers JSON, and stays silent about who called."""
+class ProviderHandler(BaseHTTPRequestHandler):
+    """A provider's side of HTTP, silent about who called."""
 
     def body(self) -> dict[str, Any]:
         read: dict[str, Any] = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
         return read
 
     def answer(self, value: object, status: int = 200) -> None:
+        self.answer_text(json.dumps(value), status)
+
+    def answer_text(self, text: str, status: int = 200) -> None:
         """A caller that was killed meanwhile hears nothing, and that is no error of ours."""
-        text = json.dumps(value).encode()
         try:
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
             self.end_headers()
-            self.wfile.write(text)
+            self.wfile.write(text.encode())
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from examples.running import JSONHandler
+from examples.running import ProviderHandler
 
 __all__ = ["Provider", "completion"]
 
@@ -35,10 +35,10 @@ class Provider:
         self.booking = threading.Semaphore(0)
         """Released when a table is booked, and the answer is still to be given."""
 
-    def handler(self, *args: Any) -> JSONHandler:
+    def handler(self, *args: Any) -> ProviderHandler:
         provider = self
 
-        class Handler(JSONHandler):
+        class Handler(ProviderHandler):
             def do_POST(self) -> None:  # noqa: N802  the name that http.server looks for
                 what, body = self.path.strip("/"), self.body()
                 provider.calls[what] += 1

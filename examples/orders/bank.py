@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from examples.running import JSONHandler
+from examples.running import ProviderHandler
 
 __all__ = ["ADDRESS", "DECLINED", "NOWHERE", "Bank", "Line", "post", "read"]
 
@@ -49,10 +49,10 @@ class Bank:
         self.repeated = 0
         """Calls with a key that it knew already."""
 
-    def handler(self, *args: Any) -> JSONHandler:
+    def handler(self, *args: Any) -> ProviderHandler:
         bank = self
 
-        class Handler(JSONHandler):
+        class Handler(ProviderHandler):
             def do_POST(self) -> None:  # noqa: N802  the name that http.server looks for
                 what, key, body = self.path.strip("/"), self.headers.get("Idempotency-Key") or "", self.body()
                 bank.pause()

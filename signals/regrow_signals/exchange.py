@@ -132,9 +132,10 @@ def range_command(key: str, after: str, last: str, count: int) -> Command[Entrie
 
 def entry_fields(flat: Sequence[str]) -> dict[str, str | bytes]:
     """An entry's flat fields as a dict; a value that is not UTF-8 is given as its bytes."""
-    if all(map(str.isascii, flat)):
+    if "".join(flat).isascii():
         # One look for all, in C: this is done for every signal.
-        return dict(zip(flat[::2], flat[1::2], strict=True))
+        words = iter(flat)
+        return dict(zip(words, words, strict=True))
     return {
         name: value if value.isascii() or replies.is_text(value) else replies.raw(value)
         for name, value in zip(flat[::2], flat[1::2], strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from examples.chat.__main__ import run as run_chat
+from examples.crawler.__main__ import run as run_crawler
 from examples.fanout.__main__ import run as run_fanout
 from examples.orders.__main__ import run as run_orders
 from examples.reporter.__main__ import run as run_reporter
@@ -32,3 +33,7 @@ def test_hundred_effects_are_joined_once_though_all_executors_are_killed() -> No
 
 def test_every_second_has_its_sale_though_the_watchdog_and_the_agents_are_killed() -> None:
     assert_all_hold(run_reporter(seconds=5))
+
+
+def test_site_is_crawled_within_its_rate_though_executors_and_the_crawler_are_killed() -> None:
+    assert_all_hold(run_crawler(depth=3))

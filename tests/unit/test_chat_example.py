@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -119,7 +119,7 @@ def test_chat_goes_on_though_its_slot_is_killed_and_an_executor_dies_in_every_ef
         chats.advance(1)
         calls[effect.name] = calls.get(effect.name, 0) + 1
         if effect.name == "complete":
-            pieces = list(completion(cast("Any", effect.args["messages"])))
+            pieces = list(completion(effect.args["messages"]))
             made = [ToolCall(**call) for piece in pieces for call in piece.get("calls", ())]
             text = "".join(piece.get("text", "") for piece in pieces)
             chats.complete(effect, Message(role="assistant", text=text, calls=tuple(made)))

@@ -48,14 +48,18 @@ class PostponingBatch(Batch):
         self.changed = False
 
     def take(
-        self, entry: str, fields: Mapping[str, str | bytes], *, checked: bool, nowhere: Container[str] | None
+        self,
+        entry: str,
+        fields: Mapping[str, str | bytes],
+        checked: bool,
+        nowhere: Container[str] | None,
     ) -> bool:
         if self.changed and self.left:
             return False  # those that wait come first
         mode = self.modes.of(self.state)
         left = self.left
         self._kept = False
-        if not super().take(entry, fields, checked=checked, nowhere=nowhere):
+        if not super().take(entry, fields, checked, nowhere):
             return False
         if not self._kept:
             self.done.append(entry)
@@ -72,18 +76,15 @@ class PostponingBatch(Batch):
         rewound = FIRST if self.changed and self.left else self.rewound
         if not (self.left or self.loaded.postponed or self.back):
             return found
-        careful = self.loaded.careful_until if self.back else found.after.careful_until
         postpone = Postpone(
             rewound=rewound,
             back=self.back,
-            careful=careful,
+            careful=self.loaded.careful_until if self.back else "",
             moved=self.version != self.loaded.version,
             left=self.left,
             done=self.done,
         )
-        commit = replace(found.commit, postpone=postpone, passed=self.passed)
-        after = replace(found.after, postponed=self.left, rewound=rewound, careful_until=careful)
-        return replace(found, commit=commit, after=after)
+        return replace(found, commit=replace(found.commit, postpone=postpone, passed=self.passed))
 
     def _write(self, outcome: Outcome, appends: Appends, delivery: Delivery) -> bool:
         if type(outcome) is not WrongMode or not outcome.postponed:
