@@ -117,8 +117,8 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
-@given(isolation=st.sampled_from(get_args(Isolation)), events=st.lists(EVENTS, max_size=30))
+@settings(max_examples=25, deadline=None)
+@given(isolation=st.sampled_from(get_args(Isolation)), events=st.lists(EVENTS, max_size=25))
 def test_each_signal_is_applied_once_and_in_postponed_order_whatever_is_killed(
     isolation: Isolation, events: list[tuple[str, ...]]
 ) -> None:
