@@ -22,7 +22,9 @@ DELIVERIES: Final = 500
 def measure_guard(rounds: int = 100) -> dict[str, Any]:
     """Processor time of a small transition in microseconds: payload, handler, new state as JSON; the modes in turns."""
     fields = Signal.of(Add(), source="bench").to_fields()
-    deliveries = [Delivery(Addressee("counter", "birth"), f"{ms}-0", fields) for ms in range(1, DELIVERIES + 1)]
+    deliveries = [
+        Delivery(Addressee("counter", "birth"), f"{ms}-0", fields) for ms in range(1, DELIVERIES + 1)
+    ]
     _round(deliveries, "enforce")  # the first one has imports and the audit hook to pay for
     times: dict[GuardMode, list[float]] = {mode: [] for mode in MODES}
     for _ in range(rounds):

@@ -45,6 +45,7 @@ HOMES = {
     "delete": "steer",
     "redis": "redis",
     "doctor": "redis",
+    "chaos": "chaos",
     "bench": "bench",
 }
 
