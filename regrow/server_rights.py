@@ -44,6 +44,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "HINCRBY": ("K", "f", "1"),
     "HKEYS": ("K",),
     "HLEN": ("K",),
+    "HSTRLEN": ("K", "f"),
     "HRANDFIELD": ("K",),
     "HSCAN": ("K", "0"),
     "XADD": ("K", "*", "f", "v"),
@@ -77,6 +78,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "ZRANGE": ("K", "0", "1"),
     "ZRANGEBYSCORE": ("K", "0", "1"),
     "ZREM": ("K", "v"),
+    "ZSCAN": ("K", "0"),
     "ZSCORE": ("K", "v"),
 }
 

@@ -13,14 +13,14 @@ version               the shell's; read, never written here
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, cast, get_args
 
 from regrow_signals.errors import CorruptKey
 from regrow_supervisor.states import ALIVE, ChildState, ChildStatus, SupervisorState, SupervisorStatus
 
-__all__ = ["FieldChanges", "changes", "from_fields", "to_fields"]
+__all__ = ["FieldChanges", "changes", "child_from_texts", "from_fields", "to_fields"]
 
 _TEXTS: Final = ("path", "parent", "status", "reason", "starter")
 _NUMBERS: Final = ("incarnation", "next_place", "started_ms", "pauses", "due_ms")
@@ -63,14 +63,21 @@ def to_fields(state: SupervisorState) -> dict[str, str]:
     return texts
 
 
-def changes(old: SupervisorState | None, new: SupervisorState) -> FieldChanges:
-    """The fields that differ; work and result grow with the change, not with the supervisor."""
+def changes(
+    old: SupervisorState | None, new: SupervisorState, touched: Iterable[str] | None = None
+) -> FieldChanges:
+    """The fields that differ. ``touched``: no other child does; None: look at all of them."""
     if old is None:
         return FieldChanges(to_fields(new), ())
+    ids = {**dict.fromkeys(old.children), **dict.fromkeys(new.children)} if touched is None else touched
     before = _own_fields(old, like=new)
     written = {name: text for name, text in _own_fields(new, like=old).items() if before.get(name) != text}
-    for child in new.children.values():
-        known = old.children.get(child.id)
+    gone: list[str] = []
+    for id_ in ids:
+        child, known = new.children.get(id_), old.children.get(id_)
+        if child is None:
+            gone += [name + id_ for name in (_CHILD, _SPEC) if known is not None]
+            continue
         if known is child:
             continue
         if known is None or known.but(spec=child.spec) != child:
@@ -80,7 +87,6 @@ def changes(old: SupervisorState | None, new: SupervisorState) -> FieldChanges:
     for number, message in new.queue.items():
         if number not in old.queue or old.queue[number] != message:
             written[f"{_QUEUE}{number}"] = _dump(message)
-    gone = [name + child for child in old.children if child not in new.children for name in (_CHILD, _SPEC)]
     gone += [f"{_QUEUE}{number}" for number in old.queue if number not in new.queue]
     return FieldChanges(written, tuple(gone))
 
@@ -106,6 +112,11 @@ def from_fields(texts: Mapping[str, str]) -> SupervisorState:
     children = _children(path, texts)
     dues = {child.id: child.due_ms for child in children.values() if child.due_ms}
     return SupervisorState(**read, children=children, queue=_queue(path, texts), dues=dues)
+
+
+def child_from_texts(path: str, child_id: str, state: str, spec: str) -> ChildState:
+    """One child alone, from its two fields. ``CorruptKey`` as ``from_fields``."""
+    return _children(path, {_CHILD + child_id: state, _SPEC + child_id: spec})[child_id]
 
 
 def _own_fields(state: SupervisorState, *, like: SupervisorState | None = None) -> dict[str, str]:

@@ -190,10 +190,10 @@ class Worker:
         while plan is not None and plan.taken:
             entries = entries[plan.taken :]
             sent = self._send_commit(plan, entries)
-            ahead = None
-            if entries and plan.ends is None and not agents.is_careful(plan.after, entries[0][0]):
-                ahead = self._plan_ahead(plan.after, entries)
-            read = self._receive_commit(plan, sent)
+            ahead, after = None, plan.after
+            if entries and plan.ends is None and not agents.is_careful(after, entries[0][0]):
+                ahead = self._plan_ahead(after, entries)
+            read = self._receive_commit(plan, sent, after)
             if read is None:
                 return [], None
             entries += read
@@ -377,8 +377,8 @@ class Worker:
         read = stream_command(self._mailbox, last, self._settings.read_count, None)
         return self._connection.send([commit, read] if len(rest) <= self._settings.read_count else [commit])
 
-    def _receive_commit(self, plan: CommitPlan, sent: Sent) -> Entries | None:
-        """What was read after it. None: it did not stand, and the base is to be loaded anew."""
+    def _receive_commit(self, plan: CommitPlan, sent: Sent, after: Loaded) -> Entries | None:
+        """What was read after it; the base is ``after`` now. None: it did not stand, the base is to be loaded anew."""
         self._slot.note(Phase.STORING)
         try:
             reply, *read = self._exchange(sent.items, sent)
@@ -393,7 +393,7 @@ class Worker:
             return None
         self._refused.clear()
         self._fail.reach("after_commit")
-        self._base = replace(plan.after, blocked=reply.blocked)
+        self._base = after if after.blocked == reply.blocked else replace(after, blocked=reply.blocked)
         found: Entries = read[0] if read else []
         return found
 
