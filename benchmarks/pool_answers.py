@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from typing import Any
 
 from benchmarks.pool_answers_app import AGENTS, Quick, Slow
@@ -61,9 +62,7 @@ def _while_slow(system: System, total: int) -> list[float]:
         for agent in fast[:20]:
             began = time.perf_counter()
             _send(system, [Message(agent, Quick())])
-            until(
-                lambda each=agent: _handled(system, each) == total, f"{agent} has answered", LONG, pause=LOOK
-            )
+            until(partial(_has_handled, system, agent, total), f"{agent} has answered", LONG, pause=LOOK)
             times.append((time.perf_counter() - began) * 1000)
         if any(_handled(system, agent) == total for agent in slow):
             times = []  # they were done before: nothing was measured
@@ -113,6 +112,10 @@ def _record(system: System, agent: str) -> dict[str, str]:
 
 def _handled(system: System, agent: str) -> int:
     return int(_record(system, agent).get("handled") or 0)
+
+
+def _has_handled(system: System, agent: str, total: int) -> bool:
+    return _handled(system, agent) == total
 
 
 def _all(system: System, field: str, value: str) -> list[str]:
