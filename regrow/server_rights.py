@@ -65,6 +65,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "LTRIM": ("K", "0", "1"),
     "SADD": ("K", "v"),
     "SCARD": ("K",),
+    "SRANDMEMBER": ("K", "1"),
     "SREM": ("K", "v"),
     "SISMEMBER": ("K", "v"),
     "SMEMBERS": ("K",),
@@ -72,9 +73,11 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "ZCARD": ("K",),
     "ZCOUNT": ("K", "0", "1"),
     "ZMSCORE": ("K", "v"),
+    "ZPOPMIN": ("K",),
     "ZRANGE": ("K", "0", "1"),
     "ZRANGEBYSCORE": ("K", "0", "1"),
     "ZREM": ("K", "v"),
+    "ZSCAN": ("K", "0"),
     "ZSCORE": ("K", "v"),
 }
 

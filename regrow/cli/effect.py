@@ -100,22 +100,32 @@ def _settle(session: Session, effect: str, outcome: str, value: Any, *, force: b
 
 def _effects(session: Session, agent: str | None, count: int) -> list[dict[str, str]]:
     most = MOST if agent is not None else count
-    ids = [
-        effect
-        for awaited in (False, True)
-        for effect in session.connection.command(views.effect_ids(session.keys, awaited=awaited, count=most))
-    ]
+    ids: list[str] = []
+    parked: dict[str, str] = {}
+    for awaited in (False, True):
+        due: list[str] = session.connection.command(
+            views.effect_ids(session.keys, awaited=awaited, count=most)
+        )
+        ids += due
+        for name in session.connection.command(views.limited_names(session.keys)):
+            waiting: list[str] = session.connection.command(
+                views.parked_ids(session.keys, name, awaited=awaited, count=most)
+            )
+            parked |= dict.fromkeys(waiting, "1")
+    ids += parked
     records = session.connection.pipeline([views.effect_record(session.keys, effect) for effect in ids])
     found: list[dict[str, str]] = []
     for effect, record in zip(ids, records, strict=True):
         if isinstance(record, RegrowError):
             raise record
         if record and agent in (None, record.get("agent")):
-            found.append({"effect": effect, **record})
+            found.append({"effect": effect, **record, **({"parked": "1"} if effect in parked else {})})
     return found[: 2 * count if agent is None else count]
 
 
 def _where(record: dict[str, str]) -> str:
     if record.get("status") == "claimed":
         return f"in the hands of {record.get('executor', '?')} since {stamp(record.get('claimed_ms'))}"
+    if record.get("parked"):
+        return f"waiting for room under the limit of {record.get('name', '?')}"
     return f"waiting, due {stamp(record.get('due_ms'))}"

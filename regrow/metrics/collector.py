@@ -58,7 +58,7 @@ class RegrowCollector(Collector):
 def gather(connection: Connection, keys: Keys) -> dict[str, Labelled]:
     """Every gauge but ``up``, from a few pipelines."""
     now = connection.command(Command(("TIME",), lambda reply: int(reply[0]) * 1000 + int(reply[1]) // 1000))
-    ids, nodes, paths, token, exits, effects, awaited, timers = connection.pipeline(
+    ids, nodes, paths, token, exits, effects, awaited, limited, timers = connection.pipeline(
         [
             views.agent_ids(keys),
             views.node_ids(keys),
@@ -67,13 +67,21 @@ def gather(connection: Connection, keys: Keys) -> dict[str, Labelled]:
             Command(("XLEN", keys.exits), int),
             Command(("ZCARD", keys.effects), int),
             Command(("ZCARD", keys.effects_async), int),
+            views.limited_names(keys),
             Command(("ZCARD", keys.timers), int),
+        ]
+    )
+    parked = connection.pipeline(
+        [
+            Command(("ZCARD", keys.parked(name, awaited=each)), int)
+            for name in _listed(limited)
+            for each in (False, True)
         ]
     )
     gauges: dict[str, Labelled] = {
         "watchdog_leader": {(): 1.0 if token else 0.0},
         "exits_waiting": {(): _count(exits)},
-        "effects_waiting": {(): _count(effects) + _count(awaited)},
+        "effects_waiting": {(): _count(effects) + _count(awaited) + sum(map(_count, parked))},
         "timers": {(): _count(timers)},
     }
     gauges |= _agents(connection, keys, _listed(ids), now)

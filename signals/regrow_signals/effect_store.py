@@ -6,13 +6,14 @@ or any other carrier does is only a doorbell: twice told is claimed once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from regrow_signals.answers import answer, cut
-from regrow_signals.calls import Call
+from regrow_signals.answers import answer, cut, nothing
+from regrow_signals.calls import Arg, Call
 from regrow_signals.errors import BadInput, Refused
-from regrow_signals.keys import Keys
+from regrow_signals.keys import ASYNC_QUEUE, Keys
 from regrow_signals.limits import Limits
 from regrow_signals.scripts import declare
 
@@ -20,19 +21,24 @@ __all__ = [
     "ClaimedEffect",
     "EffectClaimed",
     "EffectGone",
+    "EffectLimit",
     "EffectNotDue",
+    "EffectPutOff",
     "Ring",
+    "Rung",
     "abandon",
+    "announce_limits",
     "claim_effect",
     "intervene",
     "ring",
     "settle_effect",
 ]
 
-RING: Final = declare("ring", keys=["effects"], args=["prefix", "most", "rering_ms"])
+RING: Final = declare("ring", keys=["effects", "limits"], args=["prefix", "most", "rering_ms", "queue"])
+LIMITS: Final = declare("effect_limits", keys=["limits"], args=[], arg_tail="limits")
 CLAIM: Final = declare(
     "effect_claim",
-    keys=["effect", "effects", "claims"],
+    keys=["effect", "effects", "claims", "limits"],
     args=["prefix", "effect_id", "node", "executor", "token", "max_kills"],
 )
 SETTLE: Final = declare(
@@ -63,6 +69,18 @@ class EffectNotDue(EffectClaimed):
     """The effect waits for its next try."""
 
 
+class EffectPutOff(EffectNotDue):
+    """As many effects of this name are running, or began lately, as it may have: it is told again when there is room.
+
+    ``bound`` is ``concurrency`` or ``rate``; ``retry_in_ms`` says when there is room, 0 where that is not known.
+    """
+
+    def __init__(self, effect_id: str, bound: str, retry_in_ms: int) -> None:
+        super().__init__(f"effect {effect_id} is put off by the {bound} of its name")
+        self.bound = bound
+        self.retry_in_ms = retry_in_ms
+
+
 class EffectGone(Refused):
     """The effect is settled or cancelled, or its agent is gone: there is nothing to run."""
 
@@ -76,6 +94,29 @@ class Ring:
     agent: str
     attempts: int
     timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """Due effects, and in how many ms it is worth asking again: 0: at once, None: when the bell rings."""
+
+    told: list[Ring]
+    next_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EffectLimit:
+    """How many of a name at once, and how many may begin: ``count`` at once, and as many again in each ``period_ms``.
+
+    0: no such limit.
+    """
+
+    concurrency: int = 0
+    count: int = 0
+    period_ms: int = 0
+
+    def words(self) -> str:
+        return f"{self.concurrency} {self.count} {self.period_ms}" if self.concurrency or self.count else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,25 +136,33 @@ class ClaimedEffect:
     kills: int
 
 
-def ring(keys: Keys, limit: int, rering_ms: int, *, awaited: bool = False) -> Call[list[Ring]]:
+def ring(keys: Keys, limit: int, rering_ms: int, *, awaited: bool = False) -> Call[Rung]:
     """Due effects, ``limit`` at most; each is due again after ``rering_ms`` unless it is claimed by then.
 
     ``awaited``: those that are an ``async def``, which wait in a queue of their own.
 
     An effect whose executor's node is gone is told too: the next claim takes it over.
     """
-    args = (f"{keys.tag}:", limit, rering_ms)
+    args = (f"{keys.tag}:", limit, rering_ms, ASYNC_QUEUE if awaited else "")
     queue = keys.effects_async if awaited else keys.effects
-    return Call(RING, (queue,), args, _rings, repeatable=True, hint="ring")
+    return Call(RING, (queue, keys.limits), args, _rung, repeatable=True, hint="ring")
+
+
+def announce_limits(keys: Keys, limits: Mapping[str, EffectLimit]) -> Call[None]:
+    """The limits of these names, from now on; of those that wait already, too. Other names keep theirs."""
+    args: list[Arg] = []
+    for name, limit in limits.items():
+        args += (name, limit.words())
+    return Call(LIMITS, (keys.limits,), args, nothing("effect limits"), repeatable=True, hint="effect limits")
 
 
 def claim_effect(
     keys: Keys, effect_id: str, *, node: str, executor: str, token: str, max_kills: int = Limits().max_kills
 ) -> Call[ClaimedEffect]:
-    """Take the effect. Raises ``EffectGone``, ``EffectClaimed`` or ``EffectNotDue``."""
+    """Take the effect. Raises ``EffectGone``, ``EffectClaimed``, ``EffectNotDue`` or ``EffectPutOff``."""
     if not token:
         raise BadInput(f"{effect_id}: a claim needs a token")
-    names = (keys.effect(effect_id), keys.effects, keys.claims(node))
+    names = (keys.effect(effect_id), keys.effects, keys.claims(node), keys.limits)
     args = (f"{keys.tag}:", effect_id, node, executor, token, max_kills)
     return Call(CLAIM, names, args, lambda reply: _claimed(reply, effect_id), repeatable=True, hint=effect_id)
 
@@ -171,18 +220,21 @@ def _nothing(reply: Any, effect_id: str) -> None:
     _checked(reply, effect_id)
 
 
-def _rings(reply: Any) -> list[Ring]:
-    words = answer(reply, "ring")[1:]
-    return [
+def _rung(reply: Any) -> Rung:
+    next_ms, *words = answer(reply, "ring")[1:]
+    told = [
         Ring(effect_id, name, agent, int(attempts), int(timeout_ms))
         for effect_id, name, agent, attempts, timeout_ms in zip(*[iter(words)] * 5, strict=True)
     ]
+    return Rung(told, None if next_ms == "-1" else int(next_ms))
 
 
 def _claimed(reply: Any, effect_id: str) -> ClaimedEffect:
     word, *rest = _checked(reply, effect_id)
     if word == "dropped":
         raise EffectGone(f"effect {effect_id} was settled as {rest[0]}: its executor or its agent is gone")
+    if word == "put_off":
+        raise EffectPutOff(effect_id, rest[0], int(rest[1]))
     agent, name, args, attempts, timeout_ms, idempotent, at_ms, retries, backoff_ms, kills = rest
     return ClaimedEffect(
         effect_id=effect_id,

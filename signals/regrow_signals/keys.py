@@ -62,7 +62,7 @@ KEY_TABLE: Final[tuple[KeyKind, ...]] = (
     KeyKind(
         "claims:",
         "set",
-        "claim_effect, settle, pool_claim, pool_release",
+        "claim_effect, settle, pool_claim, pool_commit, pool_release",
         "none",
         "effects in the hands of a node; with `/pool`, agents in those of its slots",
     ),
@@ -77,6 +77,14 @@ KEY_TABLE: Final[tuple[KeyKind, ...]] = (
     KeyKind("effect:", "hash", "commit, claim_effect, settle", "none", "a committed effect not yet settled"),
     KeyKind("effects", "zset", "commit, ring, settle", "none", "effects by the time they are due to ring"),
     KeyKind("effects-async", "zset", "commit, ring, settle", "none", "the same of async effects"),
+    KeyKind(
+        "limits", "hash", "effect_limits, ring", "none", "of effects by name: how many at once, or in a time"
+    ),
+    KeyKind("buckets", "hash", "claim_effect", "none", "when the bucket of a name's rate is full again"),
+    KeyKind(
+        "running:", "set", "claim_effect, settle", "none", "effects of a name that hold one of its places"
+    ),
+    KeyKind("parked:", "zset", "ring, claim_effect, settle", "none", "effects of a name that wait for room"),
     KeyKind("bell", "list", "commit", "none", "one element at most; wakes the ringer"),
     KeyKind("bell-async", "list", "commit", "none", "one element at most; wakes an asyncio executor"),
     KeyKind(
@@ -103,6 +111,7 @@ class Keys:
         "agents",
         "bell",
         "bell_async",
+        "buckets",
         "class_bell",
         "classes",
         "counters",
@@ -112,6 +121,7 @@ class Keys:
         "exits",
         "held",
         "leader",
+        "limits",
         "namespace",
         "nodes",
         "subscriptions",
@@ -137,6 +147,8 @@ class Keys:
         self.events: Final = f"{prefix}events"
         self.effects: Final = f"{prefix}effects"
         self.effects_async: Final = f"{prefix}effects{ASYNC_QUEUE}"
+        self.limits: Final = f"{prefix}limits"
+        self.buckets: Final = f"{prefix}buckets"
         self.bell: Final = f"{prefix}bell"
         self.bell_async: Final = f"{prefix}bell{ASYNC_QUEUE}"
         self.subscriptions: Final = f"{prefix}subscriptions"
@@ -202,6 +214,14 @@ class Keys:
 
     def effect(self, effect: str) -> str:
         return f"{self._prefix}effect:{effect}"
+
+    def running(self, name: str) -> str:
+        """Effects of this name that hold one of its places."""
+        return f"{self._prefix}running:{name}"
+
+    def parked(self, name: str, *, awaited: bool = False) -> str:
+        """Effects of this name that wait for room. No name has a slash in it."""
+        return f"{self._prefix}parked:{'async/' if awaited else ''}{name}"
 
     def subscribers(self, pattern: str) -> str:
         return f"{self._prefix}subscribers:{pattern}"

@@ -23,6 +23,8 @@ __all__ = [
     "dead_length",
     "effect_ids",
     "effect_record",
+    "limited_names",
+    "parked_ids",
     "events",
     "journal",
     "leader",
@@ -124,6 +126,19 @@ def effect_ids(keys: Keys, *, awaited: bool = False, count: int = 100) -> Comman
     """Ids of committed effects of one queue (``awaited``: of those that are an ``async def``), the next first."""
     queue = keys.effects_async if awaited else keys.effects
     return Command(("ZRANGE", queue, 0, count - 1), lambda reply: [shown(one) for one in reply], hint=queue)
+
+
+def limited_names(keys: Keys) -> Command[list[str]]:
+    """Names of effects that have a ``concurrency`` or a ``rate``."""
+    return Command(
+        ("HKEYS", keys.limits), lambda reply: sorted(shown(one) for one in reply), hint=keys.limits
+    )
+
+
+def parked_ids(keys: Keys, name: str, *, awaited: bool = False, count: int = 100) -> Command[list[str]]:
+    """Ids of committed effects of a name that wait for room under its limit, the next first."""
+    key = keys.parked(name, awaited=awaited)
+    return Command(("ZRANGE", key, 0, count - 1), lambda reply: [shown(one) for one in reply], hint=key)
 
 
 def effect_record(keys: Keys, effect: str) -> Command[Record]:

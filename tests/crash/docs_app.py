@@ -47,7 +47,7 @@ def charge(run: EffectContext, fails: int) -> int:
     return run.attempt
 
 
-@effect
+@effect(concurrency=1, rate="2/50ms")
 async def fetch(run: EffectContext) -> int:
     await asyncio.sleep(0)
     return 0
@@ -64,7 +64,7 @@ class Front(Agent[Seen], name="front"):
 
     @handles("order")
     def order(self, seen: Seen, signal: Signal) -> Step[Seen]:
-        return seen.evolve(count=seen.count + 1), charge.run(signal.value), fetch.run()
+        return seen.evolve(count=seen.count + 1), charge.run(signal.value), fetch.run(), fetch.run()
 
     @handles(fetch.done)
     @handles(charge.done)

@@ -91,6 +91,11 @@ async def fetch(run: EffectContext, how: str, marks: str) -> str:
     return "fetched"
 
 
+@effect(name="crawl", concurrency=1)
+def crawl(run: EffectContext, how: str, marks: str) -> str:
+    return misbehave(run, how, marks)
+
+
 @effect(name="post", idempotent=False)
 async def post(run: EffectContext, how: str, marks: str) -> str:
     return await fetch(run, how, marks)

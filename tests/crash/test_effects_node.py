@@ -99,6 +99,24 @@ def test_killed_executors_effect_runs_again_at_once_under_the_same_id(start: Sta
     assert_settled(orders)
 
 
+def test_killed_executors_place_under_a_concurrency_goes_to_the_next_in_turn(
+    start: Starter, orders: Orders
+) -> None:
+    orders.wait_up(start())
+    first = orders.order("sleep once", name="crawl")
+    orders.wait_called(first)
+    others = orders.order_many("", 2, name="crawl")
+    wait_until(lambda: orders.raw.zcard(orders.keys.parked("crawl")) == 2, "both wait for the one place")
+    assert orders.marks() == orders.marks(first)
+
+    kill_in_call(orders, first)
+
+    assert {orders.outcome(each)[0] for each in (*others, first)} == {"crawl.done"}
+    assert [mark.effect_id for mark in orders.marks()][-1] == first
+    assert not orders.raw.exists(orders.keys.running("crawl"), orders.keys.parked("crawl"))
+    assert_settled(orders)
+
+
 def test_killed_executor_is_replaced_at_once(start: Starter, orders: Orders) -> None:
     node = start()
     orders.wait_up(node)
@@ -361,7 +379,7 @@ def test_doorbell_that_was_lost_is_rung_again(start: Starter, orders: Orders) ->
     raw: Any = orders.raw
     effect_id = orders.order()
     # Taken as a ringer takes it, which then dies before it told RQ.
-    assert orders.connection.call(effect_store.ring(orders.keys, 10, 4_000))
+    assert orders.connection.call(effect_store.ring(orders.keys, 10, 4_000)).told
     assert raw.llen("rq:queue:regrow:regrow") == 0
 
     start()

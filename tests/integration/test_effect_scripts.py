@@ -65,15 +65,15 @@ def assert_nothing_left(stage: Stage) -> None:
 def test_due_effect_is_told_and_again_after_a_while(stage: Stage) -> None:
     order(stage)
 
-    [told] = stage.do(ring(stage.keys, 10, 150))
+    [told] = stage.do(ring(stage.keys, 10, 150)).told
     assert (told.effect_id, told.name, told.agent, told.timeout_ms) == (ONE, "charge", "a", 60_000)
-    assert stage.do(ring(stage.keys, 10, 150)) == []
-    wait_until(lambda: stage.do(ring(stage.keys, 10, 150)), "the unclaimed effect is told again")
+    assert stage.do(ring(stage.keys, 10, 150)).told == []
+    wait_until(lambda: stage.do(ring(stage.keys, 10, 150)).told, "the unclaimed effect is told again")
 
 
 def test_entry_without_a_record_is_taken_off_the_list(stage: Stage) -> None:
     stage.raw.zadd(stage.keys.effects, {"ghost": 1})
-    assert stage.do(ring(stage.keys, 10, 100)) == []
+    assert stage.do(ring(stage.keys, 10, 100)).told == []
     assert not stage.raw.exists(stage.keys.effects)
 
 
@@ -93,7 +93,7 @@ def test_claimed_effect_is_whole_and_in_one_executors_hands(stage: Stage, unchan
         with pytest.raises(EffectClaimed, match="x1"):
             take(stage, token="t-2")
     assert stage.raw.smembers(stage.keys.claims("fx")) == {ONE}
-    assert stage.do(ring(stage.keys, 10, 100)) == []
+    assert stage.do(ring(stage.keys, 10, 100)).told == []
 
 
 def test_claim_of_what_is_not_there_is_refused(stage: Stage, unchanged: Unchanged) -> None:
@@ -155,7 +155,7 @@ def test_retry_waits_for_its_time_and_counts_attempts(stage: Stage, unchanged: U
         with pytest.raises(EffectNotDue):
             take(stage, token="t-2")
 
-    wait_until(lambda: stage.do(ring(stage.keys, 10, 10_000)), "the retry is due")
+    wait_until(lambda: stage.do(ring(stage.keys, 10, 10_000)).told, "the retry is due")
     assert take(stage, token="t-2").attempts == 2
     assert signals(stage) == []
 
@@ -168,7 +168,7 @@ def test_abandoned_effect_that_may_be_repeated_is_pending_again_uncharged(stage:
     assert stage.do(abandon(stage.keys, "fx", "x1")) == [(ONE, "pending")]
 
     assert stage.raw.llen(stage.keys.bell) == 1
-    assert [told.effect_id for told in stage.do(ring(stage.keys, 10, 100))] == [ONE]
+    assert [told.effect_id for told in stage.do(ring(stage.keys, 10, 100)).told] == [ONE]
     again = take(stage, token="t-2")
     assert (again.attempts, again.kills) == (1, 1)
 
@@ -215,7 +215,7 @@ def test_effect_held_by_a_node_that_is_gone_is_taken_over(stage: Stage) -> None:
     stage.raw.delete(stage.keys.node("fx"))
     stage.raw.zadd(stage.keys.effects, {ONE: 1})
 
-    [told] = stage.do(ring(stage.keys, 10, 100))
+    [told] = stage.do(ring(stage.keys, 10, 100)).told
     stage.node("fx2", "effects")
     call = claim_effect(stage.keys, told.effect_id, node="fx2", executor="y", token="t-2")
     found = stage.connection.call(call)

@@ -26,6 +26,8 @@ SINGLE = [
     "events",
     "effects",
     "effects_async",
+    "limits",
+    "buckets",
     "bell",
     "bell_async",
     "subscriptions",

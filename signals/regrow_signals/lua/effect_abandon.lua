@@ -50,6 +50,7 @@ for _, id in ipairs(redis.call('SMEMBERS', claims)) do
         'attempts', math.max(found.attempts - 1, 0))
       redis.call('ZADD', effects .. found.queue, now, id)
       redis.call('SREM', claims, id)
+      give_room(prefix, found)
       count(prefix .. 'counters', 'effects_total|name=' .. found.name .. '|outcome=abandoned', 1)
       freed[bell .. found.queue] = true
     end

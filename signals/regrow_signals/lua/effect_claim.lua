@@ -3,6 +3,7 @@
 -- KEYS 1 effect hash       the effect's record
 -- KEYS 2 effects zset      effects by due time
 -- KEYS 3 claims set        what this node's executors hold
+-- KEYS 4 limits hash       how many of a name at once, or in a time
 -- ARGV 1 prefix            of all keys of the namespace: the agent is known only from the record
 -- ARGV 2 effect_id         the effect
 -- ARGV 3 node              of the executor
@@ -12,6 +13,7 @@
 -- REPLY ok <agent> <name> <args> <attempts> <timeout_ms> <idempotent> <at_ms> <retries> <backoff_ms> <kills>
 -- REPLY corrupt <key> <why>
 -- REPLY dropped <outcome>
+-- REPLY put_off <concurrency or rate> <ms until there is room, where that is known>
 -- REPLY refused effect_gone
 -- REPLY refused effect_claimed <node> <executor>
 -- REPLY refused effect_not_due <ms>
@@ -25,9 +27,10 @@
 local effect = KEYS[1]
 local effects = KEYS[2]
 local claims = KEYS[3]
+local limits = KEYS[4]
 local prefix, effect_id = ARGV[1], ARGV[2]
 
-local wrong = corrupt({effect, 'hash', effects, 'zset', effects .. '-async', 'zset', claims, 'set'})
+local wrong = corrupt({effect, 'hash', effects, 'zset', effects .. '-async', 'zset', claims, 'set', limits, 'hash'})
 if wrong then return wrong end
 local found = read_effect(prefix, effect_id)
 if not found then
@@ -52,6 +55,9 @@ end
 local outbox = prefix .. 'outbox:' .. found.agent
 local order = {}
 local item = redis.call('XRANGE', outbox, found.entry, found.entry)[1]
+local limit = not mine and read_limit(redis.call('HGET', limits, found.name))
+wrong = limit and limit_keys_corrupt(prefix, found.queue, found.name)
+if wrong then return wrong end
 if not item and not box.gone then return {'corrupt', outbox, 'has lost the entry ' .. found.entry .. ' of ' .. effect_id} end
 
 if not item then
@@ -65,8 +71,20 @@ if orphan then
     return {'dropped', word}
   end
   redis.call('SREM', prefix .. 'claims:' .. (found.node or ''), effect_id)
+  give_room(prefix, found)
   found.kills, found.attempts = found.kills + 1, found.attempts - 1
 end
+if limit and not limit.void then
+  local room, wait = effect_room(prefix, found.name, limit, now)
+  if room.free < 1 then
+    redis.call('HSET', effect, 'status', 'pending', 'token', '', 'attempts', found.attempts, 'kills', found.kills)
+    park(prefix, found.queue, found.name, effect_id, found.due_ms)
+    return {'put_off', room.bound, string.format('%.0f', wait(0) or 0)}
+  end
+  take_room(prefix, found.name, limit, room, effect_id)
+  if limit.concurrency > 0 then redis.call('HSET', effect, 'limited', '1') end
+end
+if limit then redis.call('ZREM', parked_key(prefix, found.queue, found.name), effect_id) end
 for i = 1, #item[2], 2 do order[item[2][i]] = item[2][i + 1] end
 if not mine then
   found.attempts = found.attempts + 1

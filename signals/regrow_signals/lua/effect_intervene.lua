@@ -44,6 +44,7 @@ end
 redis.call('HSET', effect, 'status', 'pending', 'token', '', 'due_ms', now)
 redis.call('ZADD', effects .. found.queue, now, effect_id)
 if found.node then redis.call('SREM', prefix .. 'claims:' .. found.node, effect_id) end
+give_room(prefix, found)
 bell = bell .. found.queue
 if redis.call('LLEN', bell) == 0 then redis.call('LPUSH', bell, '1') end
 return {'ok'}

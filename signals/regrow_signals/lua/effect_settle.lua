@@ -46,6 +46,7 @@ local due = now + ARGV[6]
 redis.call('HSET', effect, 'status', 'pending', 'token', '', 'settled_token', token, 'due_ms', due)
 redis.call('ZADD', effects .. found.queue, due, effect_id)
 redis.call('SREM', prefix .. 'claims:' .. (found.node or ''), effect_id)
+give_room(prefix, found)
 bell = bell .. found.queue
 if due <= now and redis.call('LLEN', bell) == 0 then redis.call('LPUSH', bell, '1') end
 count(prefix .. 'counters', 'effects_total|name=' .. found.name .. '|outcome=retry', 1)

@@ -24,6 +24,7 @@ from regrow_signals.effect_store import (
     EffectClaimed,
     EffectGone,
     Ring,
+    announce_limits,
     claim_effect,
     ring,
     settle_effect,
@@ -33,7 +34,7 @@ from regrow_signals.keys import Keys
 from regrow_workers import log
 from regrow_workers.application import Application
 from regrow_workers.effects import settlement
-from regrow_workers.effects.calling import Prepared, log_settlement, prepare, raised, returned
+from regrow_workers.effects.calling import Prepared, limits_of, log_settlement, prepare, raised, returned
 from regrow_workers.effects.executor_life import GRACE
 from regrow_workers.effects.settlement import Held, Settlement
 from regrow_workers.fork_copies import leave_if_copied
@@ -114,7 +115,7 @@ class AsyncExecutor:
         self._bell = AsyncConnection.open(self._config.url, name=f"regrow:{self._name}:bell"[:200])
         self._connection = AsyncConnection.open(self._config.url, name=f"regrow:{self._name}"[:200])
         showing = asyncio.create_task(self._show())
-        await self._until_stopped(self._take())
+        await self._until_stopped(self._work())
         while self._running:
             await self._until_any(self._running.values())
         if self._broken.done():
@@ -133,7 +134,7 @@ class AsyncExecutor:
             task.result()
         task.cancel()
 
-    async def _until_any(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
+    async def _until_any(self, tasks: Iterable[asyncio.Future[Any]]) -> None:
         """Until one of them is done. Raises what a call could not be settled for: then this process is of no use."""
         await asyncio.wait((*tasks, self._broken), return_when=asyncio.FIRST_COMPLETED)
         if self._broken.done():
@@ -147,7 +148,12 @@ class AsyncExecutor:
 
     # Taking.
 
+    async def _work(self) -> None:
+        await self._answered(announce_limits(self._keys, limits_of(self._application)))
+        await self._take()
+
     async def _take(self) -> None:
+        """One round after the other: not before all of a round are claimed, or refused, is it known what has room."""
         while True:
             try:
                 found = await self._ring()
@@ -158,8 +164,9 @@ class AsyncExecutor:
                 await asyncio.sleep(self._watch.failed(error))
             else:
                 self._watch.answered()
-                for one in found:
-                    self._begin(one.effect_id)
+                claims = [self._begin(one.effect_id) for one in found]
+                while not all(claim.done() for claim in claims):
+                    await self._until_any(claim for claim in claims if not claim.done())
 
     async def _ring(self) -> list[Ring]:
         """What is due and has a place here; waits a while if there is nothing."""
@@ -167,17 +174,22 @@ class AsyncExecutor:
         if free <= 0:
             await self._until_any(self._running.values())
             return []
-        found = await self._bell.call(ring(self._keys, free, RERING_MS, awaited=True))
-        found = [one for one in found if one.effect_id not in self._running]
-        if not found:
-            pop = ("BLPOP", self._keys.bell_async, f"{LONGEST_WAIT:.3f}")
-            await self._bell.command(Command(pop, bool, wait=LONGEST_WAIT))
+        rung = await self._bell.call(ring(self._keys, free, RERING_MS, awaited=True))
+        found = [one for one in rung.told if one.effect_id not in self._running]
+        wait = LONGEST_WAIT if rung.next_ms is None else min(rung.next_ms / 1000, LONGEST_WAIT)
+        if not found and wait > 0:
+            pop = ("BLPOP", self._keys.bell_async, f"{wait:.3f}")
+            await self._bell.command(Command(pop, bool, wait=wait))
         return found
 
-    def _begin(self, effect_id: str) -> None:
-        task = asyncio.create_task(self._execute(effect_id), name=effect_id)
+    def _begin(self, effect_id: str) -> asyncio.Future[None]:
+        """What comes back is done when the effect is claimed, or its task is over."""
+        claimed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._execute(effect_id, claimed), name=effect_id)
         self._running[effect_id] = task
         task.add_done_callback(self._over)
+        task.add_done_callback(lambda _: None if claimed.done() else claimed.set_result(None))
+        return claimed
 
     def _over(self, task: asyncio.Task[None]) -> None:
         self._running.pop(task.get_name(), None)
@@ -192,7 +204,7 @@ class AsyncExecutor:
 
     # One effect.
 
-    async def _execute(self, effect_id: str) -> None:
+    async def _execute(self, effect_id: str, taken: asyncio.Future[None]) -> None:
         leave_if_copied()
         if self._stop.is_set():  # not claimed yet: it is rung for again elsewhere
             return
@@ -209,6 +221,7 @@ class AsyncExecutor:
         except CorruptKey as error:
             log.event(_LOG, "effect_unreadable", level=logging.ERROR, effect_id=effect_id, error=str(error))
             return
+        taken.set_result(None)
         held = Held.of(claimed, token)
         outcome = await self._outcome(claimed, held)
         leave_if_copied()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regrow_signals.effect_store import ClaimedEffect
+from regrow_signals.effect_store import ClaimedEffect, EffectLimit
 from regrow_signals.errors import BadInput
 from regrow_signals.limits import Limits
 from regrow_workers import log
@@ -17,7 +17,7 @@ from regrow_workers.effects.effect import Effect, EffectContext
 from regrow_workers.effects.settlement import Held, Settlement
 from regrow_workers.tracebacks import exception_line, exception_place
 
-__all__ = ["Prepared", "log_settlement", "prepare", "raised", "returned"]
+__all__ = ["Prepared", "limits_of", "log_settlement", "prepare", "raised", "returned"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,6 +48,11 @@ def prepare(application: Application, claimed: ClaimedEffect, held: Held) -> Pre
         at_ms=claimed.at_ms,
     )
     return Prepared(effect, run, values)
+
+
+def limits_of(application: Application) -> Mapping[str, EffectLimit]:
+    """What an executor announces before it takes anything."""
+    return {name: effect.limit for name, effect in application.effects.items()}
 
 
 def returned(effect: Effect[..., Any], held: Held, result: object, limits: Limits) -> Settlement:

@@ -33,6 +33,7 @@ from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapt
 from pydantic_core import PydanticSerializationError
 
 from regrow_signals.durations import Duration, to_ms
+from regrow_signals.effect_store import EffectLimit
 from regrow_signals.errors import BadDefinition, BadInput, BadPayload, NotStrictJSON
 from regrow_signals.finite import check_finite
 from regrow_signals.ids import check_type
@@ -40,6 +41,7 @@ from regrow_signals.limits import Limits
 from regrow_signals.strict_json import dumps, loads
 from regrow_workers.directives import EffectRun
 from regrow_workers.effects.outcome_payloads import Done, Failed, InDoubt, named
+from regrow_workers.effects.rates import Rate, effect_limit
 from regrow_workers.validation import first_problem, one_line
 
 __all__ = ["AsyncEffect", "Effect", "EffectContext", "effect", "registered_effects"]
@@ -78,6 +80,7 @@ class Effect(Generic[P, R]):
         retries: int,
         idempotent: bool,
         backoff_ms: int,
+        limit: EffectLimit,
         names: Mapping[str, Any],
     ) -> None:
         self.function: Final = function
@@ -86,6 +89,8 @@ class Effect(Generic[P, R]):
         self.retries: Final = retries
         self.idempotent: Final = idempotent
         self.backoff_ms: Final = backoff_ms
+        self.limit: Final = limit
+        """Of all runs of this name, wherever they are executed."""
         self.awaited: Final = inspect.iscoroutinefunction(function)
         """An ``async def``."""
         self.__doc__ = function.__doc__
@@ -230,6 +235,8 @@ def effect(
     retries: int = 3,
     idempotent: bool = True,
     backoff: Duration = 1.0,
+    concurrency: int | None = None,
+    rate: Rate | None = None,
     name: str | None = None,
 ) -> _Mark: ...
 def effect(
@@ -240,6 +247,8 @@ def effect(
     retries: int = 3,
     idempotent: bool = True,
     backoff: Duration = 1.0,
+    concurrency: int | None = None,
+    rate: Rate | None = None,
     name: str | None = None,
 ) -> Any:
     """Register a function as an effect.
@@ -247,6 +256,10 @@ def effect(
     ``timeout`` seconds a try, ``retries`` more tries after an exception, ``backoff`` seconds before the first of them
     and twice as long each time. ``idempotent=False``: nothing is tried again; an exception is a failure at once, and
     after a crash or a time-out inside it the run is in doubt.
+
+    ``concurrency``: at most so many of them in executors' hands at once, over all executors of the namespace; ``rate``
+    (``"10/s"``, ``"100/min"``, ``(10, 1.0)``): so many tries begin at once, and as many again in each such time. What
+    finds no room waits, the longest due first. Raises ``BadDefinition`` for what makes no sense.
     """
     caller = inspect.currentframe()
     names = _names_at(caller)
@@ -267,6 +280,7 @@ def effect(
             retries=retries,
             idempotent=idempotent,
             backoff_ms=_ms(chosen, "backoff", backoff, zero=True),
+            limit=effect_limit(chosen, concurrency, rate),
             names=names,
         )
         _register(made)

@@ -23,6 +23,7 @@ from regrow_signals.effect_store import (
     ClaimedEffect,
     EffectClaimed,
     EffectGone,
+    announce_limits,
     claim_effect,
     settle_effect,
 )
@@ -32,7 +33,7 @@ from regrow_workers import log
 from regrow_workers.application import Application
 from regrow_workers.effects import settlement
 from regrow_workers.effects.async_executor import run_async_executor
-from regrow_workers.effects.calling import log_settlement, prepare, raised, returned
+from regrow_workers.effects.calling import limits_of, log_settlement, prepare, raised, returned
 from regrow_workers.effects.rq_doorbell import EffectWorker
 from regrow_workers.effects.settlement import Held, Settlement
 from regrow_workers.effects.time_limit import TimeLimitExceeded, time_limit
@@ -107,6 +108,7 @@ class Executor:
     def run(self) -> WorkerExit:
         signal.signal(signal.SIGTERM, self._on_stop)
         try:
+            self._answered(announce_limits(self._keys, limits_of(self._application)), self._pause)
             while not self._stop.requested:
                 self._slot.note(Phase.IDLE)
                 effect_id = self._next_effect()
@@ -181,7 +183,7 @@ class Executor:
         try:
             # The alarm is set before the slot says so: from outside, a call is never older than from inside.
             with time_limit(claimed.timeout_ms / 1000):
-                self._slot.begin("0")
+                self._slot.begin("")
                 result = prepared.effect.call(prepared.run, prepared.values)
         except TimeLimitExceeded:
             return settlement.after_timeout(held)

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from regrow_signals.calls import Command
 from regrow_signals.connection import Connection
@@ -84,21 +84,10 @@ class Ringer(threading.Thread):
         if room == 0:
             self._ended.wait(FULL_PAUSE)
             return 0.0
-        told, next_due, now = connection.pipeline(
-            [
-                ring(self._keys, room, RERING_MS),
-                Command(("ZRANGE", self._keys.effects, 0, 0, "WITHSCORES"), _first_score),
-                Command(("TIME",), _milliseconds),
-            ]
-        )
-        for answer in (told, next_due, now):
-            if isinstance(answer, Exception):
-                raise answer
-        if told:
-            bells.ring(told)
-        if len(told) == room:
-            return 0.0
-        return LONGEST_WAIT if next_due is None else min(max(0.0, (next_due - now) / 1000), LONGEST_WAIT)
+        rung = connection.call(ring(self._keys, room, RERING_MS))
+        if rung.told:
+            bells.ring(rung.told)
+        return LONGEST_WAIT if rung.next_ms is None else min(rung.next_ms / 1000, LONGEST_WAIT)
 
     def _wait_for_bell(self, connection: Connection, seconds: float) -> None:
         connection.command(Command(("BLPOP", self._keys.bell, f"{seconds:.3f}"), bool, wait=seconds))
@@ -107,11 +96,3 @@ class Ringer(threading.Thread):
 def room_for_bells(waiting: int, most: int) -> int:
     """How many more doorbells to hang up. None until half of them were answered, so that they go out in bundles."""
     return most - waiting if waiting <= most // 2 else 0
-
-
-def _first_score(reply: Any) -> float | None:
-    return float(reply[1]) if reply else None
-
-
-def _milliseconds(reply: Any) -> float:
-    return int(reply[0]) * 1000 + int(reply[1]) / 1000

@@ -1,5 +1,6 @@
+-- INCLUDE effect_limits
 -- An effect's end. Needs corrupt, count, entry_ids, mailboxes, unblock. `effect`: id agent entry birth name node status
--- queue ('' or '-async': the end of the names of the effects' and the bell's key).
+-- queue ('' or '-async': the end of the names of the effects' and the bell's key) limited (it has a place under its name's limit).
 -- The outcome needs no room: effects under way are bounded by the outbox, and every send counts what lies there.
 local function outcome_box(prefix, effect, now)
   local id = effect.agent
@@ -28,18 +29,20 @@ local function settle_effect(prefix, effect, box, outcome, data, now)
   redis.call('DEL', prefix .. 'effect:' .. effect.id)
   redis.call('ZREM', prefix .. 'effects' .. effect.queue, effect.id)
   if effect.node then redis.call('SREM', prefix .. 'claims:' .. effect.node, effect.id) end
+  give_room(prefix, effect)
   count(prefix .. 'counters', 'effects_total|name=' .. effect.name .. '|outcome=' .. counted, 1)
 end
 
 -- The effect's record as a table, or nil where there is none that can be read.
 local function read_effect(prefix, id)
   local record = redis.call('HMGET', prefix .. 'effect:' .. id, 'agent', 'entry', 'birth', 'name', 'status', 'node',
-    'executor', 'token', 'attempts', 'kills', 'idempotent', 'timeout_ms', 'due_ms', 'settled_token', 'queue')
+    'executor', 'token', 'attempts', 'kills', 'idempotent', 'timeout_ms', 'due_ms', 'settled_token', 'queue', 'limited')
   if not (record[1] and is_id(record[2]) and record[4] and record[5]) then return nil end
   return {id = id, agent = record[1], entry = record[2], birth = record[3] or nil, name = record[4], status = record[5],
     node = record[6] or nil, executor = record[7], token = record[8], attempts = tonumber(record[9]) or 0,
     kills = tonumber(record[10]) or 0, idempotent = record[11] == '1', timeout_ms = tonumber(record[12]) or 0,
-    due_ms = tonumber(record[13]) or 0, settled_token = record[14], queue = record[15] == '-async' and '-async' or ''}
+    due_ms = tonumber(record[13]) or 0, settled_token = record[14], queue = record[15] == '-async' and '-async' or '',
+    limited = record[16] == '1'}
 end
 
 -- What becomes of a claimed effect whose executor is gone. Returns the word and the outcome's data (nil: pending again).
