@@ -70,9 +70,12 @@ UNBLOCKED: Final = declare("unblocked", keys=["agent", "outbox"], args=["incarna
 Condemned = Literal["", "attempts", "kills"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Loaded:
-    """What a worker needs of its agent to go on from the last commit."""
+    """What a worker needs of its agent to go on from the last commit.
+
+    Nobody changes one; not frozen: one is made for every claim and every batch, and that would take twice as long.
+    """
 
     agent: str
     type: str
