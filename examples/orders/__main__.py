@@ -14,6 +14,7 @@ import random
 import sys
 import tempfile
 import threading
+from functools import partial
 from pathlib import Path
 
 from examples.running import Finding, Killer, Running, conclude, running, serving, until
@@ -24,11 +25,15 @@ from .bank import ADDRESS, DECLINED, NOWHERE, Bank, read
 from .verdict import Evidence, judge
 
 SERVICES = ("watchdog-1", "watchdog-2", "worker-1", "worker-2", "effects-1", "effects-2")
-END_SECONDS = 90.0
+END_SECONDS = 300.0
 
 
 def run(*, kills: int, seed: int, pace: float = 0.4) -> list[Finding]:
-    """So many kills, ``pace`` seconds from one to the next in the mean, while an order is placed every 0.2 s."""
+    """So many kills, ``pace`` seconds from one to the next in the mean, while an order is placed every 0.2 s.
+
+    Each waits until something has been done since the one before: on a slow machine kills would else meet nothing but
+    processes that are starting.
+    """
     with tempfile.TemporaryDirectory(prefix="regrow-orders-") as folder:
         log = Path(folder) / "bank.jsonl"
         bank = Bank(log, seed=seed)
@@ -40,32 +45,42 @@ def run(*, kills: int, seed: int, pace: float = 0.4) -> list[Finding]:
             customers.start()
             killer = Killer(system, seed)
             while killer.killed.total() < kills and customers.is_alive():
+                before = bank.calls
                 killer.strike(pace)
+                until(partial(bank.called_since, before), "the shop works on", END_SECONDS)
             customers.leave()
             print(f"{customers.placed} orders were placed; killed:", dict(killer.killed))
             until(lambda: has_settled(system, customers.placed), "every order has ended", END_SECONDS)
-            findings = judge(evidence(system, customers.placed, log), customers.placed)
+            findings = [
+                Finding(killer.killed.total() == kills, f"{killer.killed.total()} of {kills} kills"),
+                *judge(evidence(system, customers.placed, log), customers.placed),
+            ]
             print(f"{bank.repeated} calls came again under a key that the bank knew, and changed nothing")
         bank.close()
     return findings
 
 
 class Customers(threading.Thread):
-    """Place one order after the other, with every fifth of them something is wrong."""
+    """Place one order after the other, and wait while many are under way. Something is wrong with half of them."""
 
     PACE = 0.2
+    MANY = 30
 
     def __init__(self, system: Running, seed: int) -> None:
         super().__init__(name="customers")
-        self._client = system.client
+        self._system = system
         self._random = random.Random(f"customers {seed}")
         self._left = threading.Event()
+        self._open: list[str] = []
         self.placed = 0
 
     def run(self) -> None:
         while not self._left.wait(self.PACE):
-            self.place(f"o-{self.placed + 1}")
-            self.placed += 1
+            self._open = [order for order in self._open if not has_ended(self._system, order)]
+            if len(self._open) < self.MANY:
+                self._open.append(f"o-{self.placed + 1}")
+                self.place(self._open[-1])
+                self.placed += 1
 
     def place(self, order: str) -> None:
         """The same id again changes nothing, so an order whose fate is unknown is placed again."""
@@ -78,7 +93,7 @@ class Customers(threading.Thread):
         )
         while True:
             try:
-                self._client.send(order, placed, id=order, create=NEW_ORDER)
+                self._system.client.send(order, placed, id=order, create=NEW_ORDER)
                 return
             except FateUnknown:
                 continue
@@ -92,10 +107,12 @@ def names(placed: int) -> list[str]:
     return [f"o-{number}" for number in range(1, placed + 1)]
 
 
+def has_ended(system: Running, order: str) -> bool:
+    return system.client.state(order, Orders).stage in ENDS
+
+
 def has_settled(system: Running, placed: int) -> bool:
-    return system.is_idle() and all(
-        system.client.state(order, Orders).stage in ENDS for order in names(placed)
-    )
+    return system.is_idle() and all(has_ended(system, order) for order in names(placed))
 
 
 def evidence(system: Running, placed: int, log: Path) -> Evidence:

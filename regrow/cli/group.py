@@ -29,6 +29,7 @@ HOMES = {
     "ask": "talk",
     "state": "look",
     "tree": "look",
+    "top": "top",
     "events": "look",
     "replay": "replay",
     "dead": "dead",
@@ -45,6 +46,7 @@ HOMES = {
     "delete": "steer",
     "redis": "redis",
     "doctor": "redis",
+    "chaos": "chaos",
     "bench": "bench",
 }
 

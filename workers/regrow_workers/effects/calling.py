@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regrow_signals.effect_store import ClaimedEffect, EffectLimit
-from regrow_signals.errors import BadInput
+from regrow_signals.errors import BadInput, FateUnknown
 from regrow_signals.limits import Limits
 from regrow_workers import log
 from regrow_workers.application import Application
@@ -65,7 +65,8 @@ def returned(effect: Effect[..., Any], held: Held, result: object, limits: Limit
 
 def raised(held: Held, error: BaseException) -> Settlement:
     """The function raised."""
-    return settlement.after_exception(held, f"{exception_line(error)}{exception_place(error)}")
+    text = f"{exception_line(error)}{exception_place(error)}"
+    return settlement.after_exception(held, text, fate_unknown=isinstance(error, FateUnknown))
 
 
 def log_settlement(held: Held, outcome: Settlement) -> None:
