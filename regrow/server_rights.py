@@ -79,6 +79,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "ZRANGE": ("K", "0", "1"),
     "ZRANGEBYSCORE": ("K", "0", "1"),
     "ZREM": ("K", "v"),
+    "ZSCAN": ("K", "0"),
     "ZSCORE": ("K", "v"),
 }
 

@@ -106,6 +106,10 @@ class Settings(BaseSettings):
     shutdown: Seconds = Field(
         _NODE.shutdown, description="From the request to stop to the kill; a child spec may say another."
     )
+    lower_after: Seconds = Field(
+        _NODE.lower_after,
+        description="Time in one transition after which a worker's priority is lowered; 0: never.",
+    )
     drain: Seconds = Field(_NODE.drain, description="For a node to hand its agents back at SIGTERM.")
     batch: Count = Field(_NODE.read_count, description="Most signals taken from a mailbox at once.")
     check_every: Count = Field(
@@ -256,6 +260,7 @@ class Settings(BaseSettings):
             heartbeat=self.heartbeat,
             node_timeout=self.node_timeout,
             start_timeout=self.start_timeout,
+            lower_after=self.lower_after,
             drain=self.drain,
             deadline=self.deadline,
             shutdown=self.shutdown,

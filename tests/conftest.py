@@ -11,6 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How quick an example is says how busy the machine is: properties are judged by what they find.
+settings.register_profile("regrow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("regrow")
 
 
 def server_binary() -> str:

@@ -85,7 +85,8 @@ def memory_of_children() -> None:
 
 
 def slow_leak() -> None:
-    """A little with each signal; sent fifty times."""
+    """A little with each signal, and not at once; sent many times."""
+    time.sleep(0.02)
     _kept.append(bytearray(b"x") * (6 * MIB))
 
 

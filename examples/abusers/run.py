@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import secrets
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,17 @@ from regrow.metrics.collector import RegrowCollector
 from regrow.settings import load_settings
 from regrow.up import Stack
 
-from .abuses import ABUSES
+from .abuses import ABUSES, Abuse
 from .app import GOOD, Do, Number
 from .marked import MARK, left_over, marked
 from .verdict import NUMBERS, Latency, Report, Seen
 
-__all__ = ["NotInTime", "run"]
+__all__ = ["NotInTime", "measure_each", "run"]
 
 APPLICATION = "examples.abusers.app:tree"
 NAMESPACE = "abusers"
 START_SECONDS = 60.0
-OVER_SECONDS = 60.0
+OVER_SECONDS = 100.0
 LEFT_SECONDS = 5.0
 PACE = 0.004
 """Seconds from one signal to a good agent to the next."""
@@ -40,23 +41,46 @@ class NotInTime(RegrowError):
 
 
 def run(*, quiet: int = 2000, say: Callable[[str], object] = lambda _line: None) -> Report:
-    """``quiet``: how many signals go to the good agents before the abuse. Then they go on until it is over."""
-    with ExitStack() as cleanup:
-        folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="regrow-abusers-")))
-        settings = load_settings(state_dir=folder, namespace=NAMESPACE, redis_url="")
-        mark = secrets.token_hex(8)
-        log = cleanup.enter_context((folder / "log").open("w", encoding="utf-8"))
-        stack = Stack(
-            APPLICATION,
-            settings=settings,
-            services=("watchdog", "worker"),
-            environment={MARK: mark},
-            output=lambda name, line: print(name, "|", line, file=log),
-        )
-        with stack:
-            report = _Room(stack, mark, say).live(quiet)
-        report.left_after_stop = _wait_empty(lambda: {pid: name for pid, (_, name) in marked(mark).items()})
+    """``quiet``: how many signals go to the good agents in quiet, half before the abuse and half after it.
+
+    While it lasts they are sent at the same pace.
+    """
+    with _room(say) as room:
+        report = room.live(quiet)
+    report.left_after_stop = _wait_empty(lambda: {pid: name for pid, (_, name) in marked(room.mark).items()})
     return report
+
+
+def measure_each(
+    *, quiet: int = 400, say: Callable[[str], object] = lambda _line: None
+) -> dict[str, tuple[Latency, Latency]]:
+    """One abuser after the other, alone: the good agents' latency in quiet around it, and while it lasts."""
+    with _room(say) as room:
+        return room.measure_each(quiet)
+
+
+@contextmanager
+def _room(say: Callable[[str], object]) -> Iterator[_Room]:
+    # The thread that passes the services' output on is in the same process as whoever measures.
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.0001)
+    try:
+        with tempfile.TemporaryDirectory(prefix="regrow-abusers-") as name:
+            folder = Path(name)
+            settings = load_settings(state_dir=folder, namespace=NAMESPACE, redis_url="")
+            mark = secrets.token_hex(8)
+            with (folder / "log").open("w", encoding="utf-8") as log:
+                stack = Stack(
+                    APPLICATION,
+                    settings=settings,
+                    services=("watchdog", "worker"),
+                    environment={MARK: mark},
+                    output=lambda name, line: print(name, "|", line, file=log),
+                )
+                with stack:
+                    yield _Room(stack, mark, say)
+    finally:
+        sys.setswitchinterval(before)
 
 
 class _Room:
@@ -64,7 +88,7 @@ class _Room:
 
     def __init__(self, stack: Stack, mark: str, say: Callable[[str], object]) -> None:
         self._stack = stack
-        self._mark = mark
+        self.mark = mark
         self._say = say
         self._redis: Any = redis.Redis.from_url(stack.url, decode_responses=True)  # pyright: ignore[reportUnknownMemberType]
         self._client = Client(stack.url, namespace=NAMESPACE)
@@ -74,19 +98,18 @@ class _Room:
     def live(self, quiet: int) -> Report:
         names = [abuse.name for abuse in ABUSES]
         with self._client:
-            _until(lambda: all(self._record(each).get("status") == "running" for each in (*GOOD, *names)),
-                   "all agents run", START_SECONDS)  # fmt: skip
+            self._wait_up()
             services = self._stack.processes()
             self._say(f"{len(GOOD)} good agents and {len(names)} abusers run; {quiet} signals in quiet ...")
-            self._ping(2, lambda: False)
-            before = self._ping(quiet // len(GOOD), lambda: False)
+            before = self._ping(quiet // len(GOOD) // 2, lambda: False)
             self._say("all abusers at once ...")
             began = time.monotonic()
-            self._let_loose()
-            during = self._ping(1, lambda: not self._is_over())
+            self._let_loose(ABUSES)
+            during = self._ping(1, lambda: not self._is_over(ABUSES))
             over = time.monotonic() - began
+            before += self._ping(quiet // len(GOOD) // 2, lambda: False)
             left = _wait_empty(lambda: left_over(
-                marked(self._mark), self._stack.processes().values(), self._pids()))  # fmt: skip
+                marked(self.mark), self._stack.processes().values(), self._pids()))  # fmt: skip
             report = Report(
                 abusers={name: self._seen(name) for name in names},
                 good={name: self._seen(name) for name in GOOD},
@@ -100,6 +123,26 @@ class _Room:
             )
         self._redis.close()
         return report
+
+    def measure_each(self, quiet: int) -> dict[str, tuple[Latency, Latency]]:
+        found: dict[str, tuple[Latency, Latency]] = {}
+        with self._client:
+            self._wait_up()
+            for abuse in ABUSES:
+                around = self._ping(quiet // len(GOOD) // 2, lambda: False)
+                self._let_loose([abuse])
+                during = self._ping(1, lambda abuse=abuse: not self._is_over([abuse]))  # type: ignore[misc]
+                around += self._ping(quiet // len(GOOD) // 2, lambda: False)
+                found[abuse.name] = _latency(around), _latency(during)
+                self._say(f"{abuse.name} ...")
+        self._redis.close()
+        return found
+
+    def _wait_up(self) -> None:
+        names = [*GOOD, *(abuse.name for abuse in ABUSES)]
+        _until(lambda: all(self._record(each).get("status") == "running" for each in names),
+               "all agents run", START_SECONDS)  # fmt: skip
+        self._ping(2, lambda: False)
 
     # The good ones.
 
@@ -133,9 +176,9 @@ class _Room:
 
     # The others.
 
-    def _let_loose(self) -> None:
+    def _let_loose(self, abuses: Sequence[Abuse]) -> None:
         messages: list[Message] = []
-        for abuse in ABUSES:
+        for abuse in abuses:
             numbers = [Message(abuse.name, Number(n=n)) for n in NUMBERS]
             messages += [
                 *numbers[:2],
@@ -146,10 +189,10 @@ class _Room:
         if refused:
             raise refused[0]
 
-    def _is_over(self) -> bool:
+    def _is_over(self, abuses: Sequence[Abuse]) -> bool:
         return all(
             self._numbers(abuse.name) == NUMBERS and self._record(abuse.name)["status"] == "running"
-            for abuse in ABUSES
+            for abuse in abuses
         )
 
     # What Redis says.

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .abuses import Abuse
 
-__all__ = ["NUMBERS", "Latency", "Report", "Seen", "ends_by_kind", "faults", "table"]
+__all__ = [
+    "NUMBERS",
+    "Latency",
+    "Report",
+    "Seen",
+    "each_table",
+    "ends_by_kind",
+    "faults",
+    "in_all",
+    "latencies",
+    "table",
+]
 
 NUMBERS = (1, 2, 3, 4)
 """Sent to each abuser, two before its deed and two behind it."""
@@ -105,20 +117,47 @@ def table(abuses: Sequence[Abuse], report: Report) -> str:
             seen.letters[0] if seen.letters else "applied",
             _short(abuse.error if abuse.error in seen.last_error else seen.last_error, 50),
         ))  # fmt: skip
+    left = f"left running: {len(report.left)}, after the end: {len(report.left_after_stop)}"
+    return "\n".join([
+        *_columns(rows),
+        "",
+        f"{len(report.good)} good agents: 1 to {report.sent_to_good} applied by each, in order",
+        latencies(report),
+        f"all over after {report.seconds:.1f} s; {left}",
+    ])  # fmt: skip
+
+
+def latencies(report: Report) -> str:
+    """One line: the good agents in quiet and under abuse."""
+    times = f"quiet {_shown(report.quiet)}; under abuse {_shown(report.busy)}: p99 {report.ratio:.1f} times as long"
+    return f"their latency, from send to commit: {times}"
+
+
+def in_all(reports: Sequence[Report]) -> str:
+    """The median of all rounds: one p99 of a few hundred signals is chance."""
+    ratio = statistics.median(report.ratio for report in reports)
+    quiet = statistics.median(report.quiet.p99 for report in reports)
+    busy = statistics.median(report.busy.p99 for report in reports)
+    times = f"{ratio:.1f} times its quiet value, {busy:.1f} ms beside {quiet:.1f} ms"
+    return f"p99 under abuse {times}: medians of {len(reports)}"
+
+
+def each_table(found: Mapping[str, tuple[Latency, Latency]]) -> str:
+    """Who disturbs most, first."""
+    rows = [("abuser", "p99", "quiet", "times", "signals")]
+    for name, (quiet, busy) in sorted(found.items(), key=lambda each: each[1][0].p99 / each[1][1].p99):
+        rows.append(
+            (name, f"{busy.p99:.2f}", f"{quiet.p99:.2f}", f"{busy.p99 / quiet.p99:.1f}", str(busy.count))
+        )
+    return "\n".join(_columns(rows))
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
+    return [
         "  ".join(f"{word:<{width}}" for word, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    times = f"quiet {_shown(report.quiet)}; under abuse {_shown(report.busy)}: p99 {report.ratio:.1f} times as long"
-    left = f"left running: {len(report.left)}, after the end: {len(report.left_after_stop)}"
-    lines += [
-        "",
-        f"{len(report.good)} good agents: 1 to {report.sent_to_good} applied by each, in order",
-        f"their latency, from send to commit: {times}",
-        f"all over after {report.seconds:.1f} s; {left}",
-    ]
-    return "\n".join(lines)
 
 
 def _shown(latency: Latency) -> str:

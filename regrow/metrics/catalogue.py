@@ -43,6 +43,12 @@ COUNTERS = (
     Metric("timers_missed_total", "counter", "Ticks of recurring timers that were left out.", ("type",)),
     Metric("timers_dropped_total", "counter", "Timers without their agent, or that make no sense."),
     Metric("exits_total", "counter", "Ends of agent processes by reason.", ("reason",)),
+    Metric(
+        "workers_recycled_total",
+        "counter",
+        "Workers that gave way to a fresh process, uncharged: `max_signals` `max_growth` `priority` `newer_code`.",
+        ("type", "reason"),
+    ),
     Metric("restarts_total", "counter", "Restarts by supervisor and reason.", ("supervisor", "reason")),
     Metric("supervisor_gave_up_total", "counter", "Times a supervisor gave up.", ("supervisor",)),
     Metric("supervisor_paused_total", "counter", "Pauses of a root that had given up.", ("supervisor",)),

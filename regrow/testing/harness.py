@@ -294,6 +294,10 @@ class Harness:
         """This try of the effect raised: it is tried again after its backoff, or failed if that was the last one."""
         self._effects.fail(effect, error)
 
+    def crash(self, effect: PendingEffect, reason: str = "crashed in a test") -> None:
+        """The executor died in this try: it is tried again, or in doubt if it is one that may not be repeated."""
+        self._effects.crash(effect, reason)
+
     def run_effects(self) -> int:
         """Call the functions of all effects that are due, for real; how many were called."""
         return self._effects.execute(

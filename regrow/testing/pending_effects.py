@@ -69,6 +69,10 @@ class EffectDesk:
         _, held = self._claim(effect)
         self._settle(held, settlement.after_exception(held, error))
 
+    def crash(self, effect: PendingEffect, reason: str) -> None:
+        _, held = self._claim(effect)
+        self._settle(held, settlement.after_crash(held, reason))
+
     def execute(self, effects: Sequence[PendingEffect]) -> int:
         called = 0
         for effect in effects:

@@ -9,15 +9,15 @@ from typing import Any
 from regrow.testing.stepped_worker import Flag, Steps
 from regrow_signals import pool
 from regrow_signals.agents import Owner
-from regrow_signals.calls import Call
 from regrow_signals.connection import Connection
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_signals.pool import Claims, SlotName
 from regrow_workers.agent import Agent
 from regrow_workers.own_descriptors import OwnDescriptors
+from regrow_workers.own_priority import OwnPriority
 from regrow_workers.pool_lives import end_in_hand
-from regrow_workers.pool_slot import PoolSlot
+from regrow_workers.pool_slot import Done, PoolSlot
 from regrow_workers.reasons import ExitReason
 from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase, Reading, Slot
@@ -54,6 +54,7 @@ class SteppedSlot(PoolSlot):
         self.slot.note(Phase.BOOT)
         self._stop = Flag()
         self._own = OwnDescriptors(-1, connection)
+        self._priority = OwnPriority(self._slot)
         self._fail = Steps(self._reached)
         self._tell = reach
         self._claims: Claims | None = None
@@ -66,19 +67,17 @@ class SteppedSlot(PoolSlot):
         """Claim one agent, apply its signals, commit, let go. Raises ``Died`` where it is to die."""
         self._queues_at = 0.0  # classes may be new at any step
         self._claims = None
-        claims = super()._exchange([], claim=True)
+        claims = super()._exchange(Done(), claim=True)
         if not (claims.agents or claims.unreadable):
             return claims.waiting
         self._claims = claims
         self._round(claims)
         return True
 
-    def _exchange(
-        self, calls: Sequence[Call[Any]], *, let_go: Sequence[Owner] | None = None, claim: bool = False
-    ) -> Claims:
+    def _exchange(self, done: Done, *, let_go: Sequence[Owner] | None = None, claim: bool = False) -> Claims:
         """Without a claim at the end of a round: the next agent is claimed by the next step."""
         del claim
-        return super()._exchange(calls, let_go=let_go)
+        return super()._exchange(done, let_go=let_go)
 
     def free(self, reason: ExitReason) -> None:
         """What a node does at the end of this slot's process."""

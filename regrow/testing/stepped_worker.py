@@ -15,6 +15,7 @@ from regrow_signals.limits import Limits
 from regrow_workers.agent import Agent
 from regrow_workers.fail_points import FailPoints
 from regrow_workers.own_descriptors import OwnDescriptors
+from regrow_workers.own_priority import OwnPriority
 from regrow_workers.reasons import ASKED, Killed, WorkerExit
 from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase, Reading, Slot
@@ -94,6 +95,7 @@ class SteppedWorker(Worker):
         self.slot.note(Phase.BOOT)
         self._stop = self.asked = Flag()
         self._own = OwnDescriptors(-1, connection)
+        self._priority = OwnPriority(self._slot)
         self._fail = Steps(reach)
         self._before = self._begin_and_fail
         self._entries: Entries | None = None
@@ -118,7 +120,7 @@ class SteppedWorker(Worker):
         if self._connection.generation != self._generation:
             self._reload()
             self._entries = []
-        if self._wear.is_spent(self._loaded.version):
+        if self._is_worn():
             return True, WorkerExit.RECYCLED
         if self._loaded.blocked:
             if not self._ask(agents.unblocked(self._keys, self._owner)):

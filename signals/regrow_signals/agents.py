@@ -58,7 +58,7 @@ __all__ = [
 CLAIM: Final = declare(
     "claim",
     keys=["agent", "mailbox", "exits", "counters", "events"],
-    args=["agent_id", "incarnation", "token", "node", "pid", "max_events"],
+    args=["agent_id", "incarnation", "token", "node", "pid", "max_events", "recycled"],
 )
 RELOAD: Final = declare("reload", keys=["agent"], args=["incarnation", "token"])
 TRYING: Final = declare(
@@ -107,12 +107,13 @@ class Loaded:
     """Reason with which the life before ended."""
 
 
-def claim(keys: Keys, limits: Limits, owner: Owner, *, pid: int) -> Call[Loaded]:
+def claim(keys: Keys, limits: Limits, owner: Owner, *, pid: int, recycled: str = "") -> Call[Loaded]:
     """Become the owner. Raises ``Fenced`` unless the incarnation is the ordered one, not ended, and free.
 
     The charge of the last end goes to the signal that was tried; after an end without release the mailbox's last id
     bounds the careful time, and the signal that will be tried first is noted already. The watchdog hears of the start
-    in the same step.
+    in the same step. Claimed by another process of the same life, it only goes on: ``recycled`` says why the one before
+    gave way, for the counter.
     """
     names = (
         keys.agent(owner.agent),
@@ -121,7 +122,7 @@ def claim(keys: Keys, limits: Limits, owner: Owner, *, pid: int) -> Call[Loaded]
         keys.counters,
         keys.events,
     )
-    args = (owner.agent, owner.incarnation, owner.token, owner.node, pid, limits.max_events)
+    args = (owner.agent, owner.incarnation, owner.token, owner.node, pid, limits.max_events, recycled)
     return Call(CLAIM, names, args, loaded_parser(owner.agent, limits), repeatable=True, hint=owner.agent)
 
 

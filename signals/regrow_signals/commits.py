@@ -30,7 +30,12 @@ __all__ = [
     "Append",
     "Commit",
     "CommitReply",
+    "check_commit",
     "commit",
+    "commit_reply",
+    "counters_of",
+    "is_plain",
+    "lay_journal",
 ]
 
 MAX_FIELDS: Final = 500
@@ -195,10 +200,12 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
     An emit beyond ``max_hops`` becomes the sender's dead letter. Counts ``signals_applied_total``, and for each dead
     letter ``signals_dead_total``, besides the plan's own counters.
     """
-    _check(limits, plan)
+    check_commit(limits, plan)
     dead, emits = _deliverable(limits, plan)
     agent = plan.owner.agent
-    targets = list(dict.fromkeys(emit.target for emit in emits if emit.target != SUBSCRIBERS))
+    targets = (
+        list(dict.fromkeys(emit.target for emit in emits if emit.target != SUBSCRIBERS)) if emits else []
+    )
     names = [
         keys.agent(agent), keys.mailbox(agent), keys.outbox(agent), keys.dead(agent), keys.journal(agent),
         keys.fate(agent), keys.counters, keys.events, keys.held, keys.effects, keys.bell,
@@ -209,7 +216,7 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
     other_args = list[Arg]()
     for other in plan.others:
         _lay_other(names, other_args, other, other.keys(keys, agent))
-    counters = _counters(plan)
+    counters = counters_of(plan)
     args = _head(limits, plan)
     args += (len(targets), len(dead), len(emits), len(plan.effects), len(plan.journal), len(counters))
     args += (len(plan.others), *other_args, *targets)
@@ -224,17 +231,35 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
         args += (effect.effect_id, effect.name, effect.args, effect.timeout_ms, effect.retries)
         args += (int(effect.idempotent), effect.backoff_ms, ASYNC_QUEUE if effect.awaited else "")
         args += (effect.traceparent, effect.tracestate)
-    for entry in plan.journal:
-        args += entry[:10]
-        args += (entry.state, len(entry.more), *entry.more)
+    lay_journal(args, plan)
     for counter in counters.items():
         args += counter
-    return Call(COMMIT, names, args, lambda reply: _reply(reply, agent), repeatable=True, hint=agent)
+    return Call(COMMIT, names, args, lambda reply: commit_reply(reply, agent), repeatable=True, hint=agent)
+
+
+def is_plain(plan: Commit) -> bool:
+    """Nothing but a state, a journal and counters: what ``pool.commit_agents`` takes."""
+    return not (
+        plan.emits or plan.effects or plan.others or plan.dead or plan.failed or plan.last_error is not None
+    )
+
+
+def lay_journal(args: list[Arg], plan: Commit) -> None:
+    """The words of its transitions, as ``lua/parts/journal.lua`` takes them."""
+    for line in plan.journal:
+        args += line[:10]
+        more = line.more
+        if line.state:
+            more = (*more, "schema", str(plan.schema), "state", line.state)
+        args.append(len(more))
+        args += more
 
 
 def after(entry: str) -> str:
     """The id that follows ``entry``; empty when it is the last possible one."""
     ms, _, seq = entry.partition("-")
+    if len(seq) < 19:
+        return f"{ms}-{int(seq) + 1}"
     number = ((int(ms) << 64) | int(seq)) + 1
     return "" if number >> 128 else f"{number >> 64}-{number & 0xFFFFFFFFFFFFFFFF}"
 
@@ -259,11 +284,12 @@ def journal_length(limits: Limits, journal: Sequence[JournalAppend]) -> int:
     """How many entries the journal keeps so that it stays near both bounds, judged by the size of this commit's own."""
     if not journal:
         return limits.journal_entries
-    size = sum(
-        len(one.directives) + len(one.data) + len(one.state) + sum(map(len, one.more)) + 200
-        for one in journal
-    ) // len(journal)
-    return max(1, min(limits.journal_entries, limits.journal_bytes // size))
+    size = 200 * len(journal)
+    for line in journal:
+        size += len(line.directives) + len(line.data) + len(line.state)
+        if line.more:
+            size += sum(map(len, line.more))
+    return max(1, min(limits.journal_entries, limits.journal_bytes * len(journal) // size))
 
 
 def _head(limits: Limits, plan: Commit) -> list[Arg]:
@@ -277,7 +303,8 @@ def _head(limits: Limits, plan: Commit) -> list[Arg]:
     ]  # fmt: skip
 
 
-def _counters(plan: Commit) -> dict[str, int]:
+def counters_of(plan: Commit) -> dict[str, int]:
+    """The plan's own, and those that every commit has."""
     counters = dict(plan.counters)
     if plan.handled:
         applied = f"signals_applied_total|type={plan.agent_type}"
@@ -287,6 +314,8 @@ def _counters(plan: Commit) -> dict[str, int]:
 
 def _deliverable(limits: Limits, plan: Commit) -> tuple[list[DeadAppend], Sequence[EmitAppend]]:
     """Emits that came too many hops, or whose target can be no agent's id, are dead letters; the others go on."""
+    if not plan.emits:
+        return list(plan.dead), ()
     dead, emits = list(plan.dead), list[EmitAppend]()
     for emit in plan.emits:
         reason = error = ""
@@ -327,7 +356,8 @@ def _folded(fields: Sequence[tuple[str, str | bytes]]) -> str:
     return json.dumps([[text(name), text(value)] for name, value in fields])
 
 
-def _check(limits: Limits, plan: Commit) -> None:
+def check_commit(limits: Limits, plan: Commit) -> None:
+    """``BadInput`` or ``TooLarge`` for what the planner should never have made."""
     if not newer(entry_id(plan.cursor, "cursor"), entry_id(plan.base_cursor, "base cursor")):
         raise BadInput(
             f"{plan.owner.agent}: a commit moves the cursor on: {plan.base_cursor} to {plan.cursor}"
@@ -346,7 +376,8 @@ def _check(limits: Limits, plan: Commit) -> None:
         )
 
 
-def _reply(reply: Any, agent: str) -> CommitReply:
+def commit_reply(reply: Any, agent: str) -> CommitReply:
+    """What the script answered; raises the refusals that ``commit`` names."""
     if reply[:2] == ["refused", "directive"]:
         raise DirectiveRefused(*map(str, reply[2:5]))
     _, landed, blocked, held = answer(reply, agent)

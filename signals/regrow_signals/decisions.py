@@ -190,10 +190,14 @@ class Down:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCommit:
-    """One decision. ``exits_entry`` is the event that it answers, '' for a tick or a verdict."""
+    """One decision. ``exits_entry`` is the event that it answers, '' for a tick or a verdict.
+
+    ``more_entries``: others that are answered in the same step.
+    """
 
     token: str
     exits_entry: str = ""
+    more_entries: Sequence[str] = ()
     supervisors: Sequence[SupervisorWrite] = ()
     register: Sequence[Register] = ()
     starts: Sequence[StartOrder] = ()
@@ -232,10 +236,11 @@ def commit_decision(keys: Keys, limits: Limits, decision: DecisionCommit) -> Cal
 
 
 def _plan(keys: Keys, limits: Limits, decision: DecisionCommit) -> dict[str, Any]:
-    if decision.exits_entry:
-        entry_id(decision.exits_entry, "exits entry")
+    entries = [entry for entry in (decision.exits_entry, *decision.more_entries) if entry]
+    for entry in entries:
+        entry_id(entry, "exits entry")
     return {
-        "exits_entry": decision.exits_entry,
+        "exits_entries": entries,
         "supervisors": [_supervisor(keys, write) for write in decision.supervisors],
         "register": [_register(keys, limits, new) for new in decision.register],
         "updates": [_update(keys, update) for update in decision.agent_updates],

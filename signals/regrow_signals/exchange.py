@@ -127,9 +127,10 @@ def stream_command(key: str, after: str, count: int, block_ms: int | None) -> Co
 
 def entry_fields(flat: Sequence[str]) -> dict[str, str | bytes]:
     """An entry's flat fields as a dict; a value that is not UTF-8 is given as its bytes."""
-    if all(map(str.isascii, flat)):
+    if "".join(flat).isascii():
         # One look for all, in C: this is done for every signal.
-        return dict(zip(flat[::2], flat[1::2], strict=True))
+        words = iter(flat)
+        return dict(zip(words, words, strict=True))
     return {
         name: value if value.isascii() or replies.is_text(value) else replies.raw(value)
         for name, value in zip(flat[::2], flat[1::2], strict=True)

@@ -62,7 +62,7 @@ KEY_TABLE: Final[tuple[KeyKind, ...]] = (
     KeyKind(
         "claims:",
         "set",
-        "claim_effect, settle, pool_claim, pool_release",
+        "claim_effect, settle, pool_claim, pool_commit, pool_release",
         "none",
         "effects in the hands of a node; with `/pool`, agents in those of its slots",
     ),

@@ -35,7 +35,7 @@ KINDS: Final = frozenset({
 
 JOIN: Final = declare(
     "join",
-    keys=["node", "nodes", "exits", "events"],
+    keys=["node", "nodes", "exits", "events", "classes"],
     args=["node_id", "kind", "host", "pid", "labels", "types", "version", "max_events"],
 )
 BEAT: Final = declare(
@@ -92,14 +92,14 @@ def join(
     labels: Mapping[str, str],
     types: Mapping[str, Mapping[str, Any]],
     version: str,
-) -> Call[None]:
-    """Begin as a node of a new id; the watchdog hears of it."""
+) -> Call[bool]:
+    """Begin as a node of a new id; the watchdog hears of it. The value: are there pooled agents?"""
     args = (
         node, kind, host, pid, _json(labels), _json({name: dict(about) for name, about in types.items()}), version,
         MAX_EVENTS,
     )  # fmt: skip
-    names = (keys.node(node), keys.nodes, keys.exits, keys.events)
-    return Call(JOIN, names, args, nothing(node), repeatable=True, hint=node)
+    names = (keys.node(node), keys.nodes, keys.exits, keys.events, keys.classes)
+    return Call(JOIN, names, args, lambda reply: answer(reply, node)[1] == "1", repeatable=True, hint=node)
 
 
 def beat(keys: Keys, node: str, running: Sequence[tuple[str, int]], *, load: int) -> Call[BeatReply]:

@@ -6,13 +6,23 @@ is the supervisor's: it stays the same from one claim to the next, and changes w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from regrow_signals.agents import Loaded, Owner, loaded_parser
 from regrow_signals.answers import answer, cut
 from regrow_signals.calls import Arg, Call
+from regrow_signals.commits import (
+    Commit,
+    CommitReply,
+    after,
+    check_commit,
+    commit_reply,
+    counters_of,
+    journal_length,
+    lay_journal,
+)
 from regrow_signals.errors import Refused, RegrowError
 from regrow_signals.exchange import Entries, entry_fields
 from regrow_signals.keys import Keys
@@ -23,13 +33,17 @@ from regrow_signals.scripts import declare
 
 __all__ = [
     "POOL_CLAIM",
+    "POOL_COMMIT",
     "POOL_RELEASE",
     "Claimed",
     "Claims",
     "NodeGone",
+    "PlainCommit",
     "SlotName",
     "claim_agents",
+    "commit_agents",
     "free_slot",
+    "plain_commit",
     "release_agents",
 ]
 
@@ -38,6 +52,9 @@ POOL_CLAIM: Final = declare(
     keys=["node", "claims", "counters"],
     key_tail="ready",
     args=["prefix", "node", "slot", "pid", "token", "most", "signals", "bytes"],
+)
+POOL_COMMIT: Final = declare(
+    "pool_commit", keys=["claims", "counters"], args=["prefix", "slot", "names", "commits"], arg_tail="lists"
 )
 POOL_RELEASE: Final = declare("pool_release", keys=["claims"], args=["prefix", "slot"], arg_tail="held")
 POOL_FREE: Final = declare(
@@ -48,6 +65,10 @@ POOL_FREE: Final = declare(
         "in_hand", "max_events", "detail",
     ],
 )  # fmt: skip
+
+
+_LANDED: Final = ["ok", "0", "0", "0"]
+_PLAINLY: Final = CommitReply(landed_before=False, blocked=False, held=0)
 
 
 class NodeGone(Refused):
@@ -114,6 +135,53 @@ def claim_agents(
     return Call(POOL_CLAIM, names, args, lambda reply: _claims(reply, slot, limits), hint=slot.worker)
 
 
+@dataclass(slots=True)
+class PlainCommit:
+    """One agent's commit that has no directives, laid out: see ``plain_commit``."""
+
+    owner: Owner
+    words: list[Arg]
+    counters: Mapping[str, int]
+
+
+def plain_commit(limits: Limits, plan: Commit) -> PlainCommit:
+    """A commit for which ``is_plain`` holds. ``BadInput`` or ``TooLarge`` as ``commit`` raises them."""
+    check_commit(limits, plan)
+    owner, counters = plan.owner, counters_of(plan)
+    words: list[Arg] = [
+        owner.agent, owner.incarnation, owner.token, plan.base_version, plan.base_cursor, plan.version, plan.cursor,
+        after(plan.cursor), plan.state or "", plan.schema, journal_length(limits, plan.journal), len(plan.journal),
+        len(counters),
+    ]  # fmt: skip
+    lay_journal(words, plan)
+    return PlainCommit(owner, words, counters)
+
+
+def commit_agents(
+    keys: Keys, slot: SlotName, commits: Sequence[PlainCommit]
+) -> Call[list[CommitReply | RegrowError]]:
+    """Write each commit and let go of its agent, each standing or falling alone. An agent is in it once.
+
+    The value has for each what ``commit`` gives or raises. An agent whose keys are damaged (``CorruptKey``) stays in
+    the slot's hands; all others are let go as by ``release_agents``. Not repeatable: who was let go is anybody's.
+    """
+    names: dict[str, int] = {}
+    args: list[Arg] = []
+    for each in commits:
+        args += each.words
+        for name, by in each.counters.items():
+            args += (names.setdefault(name, len(names) + 1), by)
+    head: list[Arg] = [f"{keys.tag}:", slot.number, len(names), len(commits), *names]
+    agents = [each.owner.agent for each in commits]
+    return Call(
+        POOL_COMMIT,
+        (keys.pool_claims(slot.node), keys.counters),
+        head + args,
+        lambda reply: _committed(reply, agents, slot),
+        hint=slot.worker,
+    )
+
+
 def release_agents(keys: Keys, slot: SlotName, owners: Sequence[Owner]) -> Call[int]:
     """Let go of agents with nothing of theirs undone; those with waiting signals go to the end of their queue.
 
@@ -155,6 +223,21 @@ def free_slot(
 def _freed(reply: Any, slot: SlotName) -> tuple[int, str]:
     _, freed, word = answer(reply, slot.worker)
     return int(freed), word
+
+
+def _committed(reply: Any, agents: Sequence[str], slot: SlotName) -> list[CommitReply | RegrowError]:
+    if reply and isinstance(reply[0], str):
+        answer(reply, slot.worker)
+    found: list[CommitReply | RegrowError] = []
+    for agent, one in zip(agents, reply, strict=True):
+        if one == _LANDED:
+            found.append(_PLAINLY)
+            continue
+        try:
+            found.append(commit_reply(one, agent))
+        except RegrowError as error:
+            found.append(error)
+    return found
 
 
 def _claims(reply: Any, slot: SlotName, limits: Limits) -> Claims:

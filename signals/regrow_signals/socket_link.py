@@ -6,6 +6,7 @@ fork of a worker copies the tables of. So URLs with options and TLS are left to 
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -56,7 +57,8 @@ class SocketLink:
         """Close our descriptor; a parent's, in a forked child, stays open."""
         link, self._socket = self._socket, None
         if link is not None:
-            link.close()
+            with contextlib.suppress(OSError):  # a handler has closed its descriptor
+                link.close()
 
     def raw_socket(self) -> socket.socket:
         """The connected socket. Sending and receiving on it is the caller's from then on."""

@@ -13,7 +13,7 @@ version               the shell's; read, never written here
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, cast, get_args
 
@@ -63,14 +63,21 @@ def to_fields(state: SupervisorState) -> dict[str, str]:
     return texts
 
 
-def changes(old: SupervisorState | None, new: SupervisorState) -> FieldChanges:
-    """The fields that differ; work and result grow with the change, not with the supervisor."""
+def changes(
+    old: SupervisorState | None, new: SupervisorState, touched: Iterable[str] | None = None
+) -> FieldChanges:
+    """The fields that differ. ``touched``: no other child does; None: look at all of them."""
     if old is None:
         return FieldChanges(to_fields(new), ())
+    ids = {**dict.fromkeys(old.children), **dict.fromkeys(new.children)} if touched is None else touched
     before = _own_fields(old, like=new)
     written = {name: text for name, text in _own_fields(new, like=old).items() if before.get(name) != text}
-    for child in new.children.values():
-        known = old.children.get(child.id)
+    gone: list[str] = []
+    for id_ in ids:
+        child, known = new.children.get(id_), old.children.get(id_)
+        if child is None:
+            gone += [name + id_ for name in (_CHILD, _SPEC) if known is not None]
+            continue
         if known is child:
             continue
         if known is None or known.but(spec=child.spec) != child:
@@ -80,7 +87,6 @@ def changes(old: SupervisorState | None, new: SupervisorState) -> FieldChanges:
     for number, message in new.queue.items():
         if number not in old.queue or old.queue[number] != message:
             written[f"{_QUEUE}{number}"] = _dump(message)
-    gone = [name + child for child in old.children if child not in new.children for name in (_CHILD, _SPEC)]
     gone += [f"{_QUEUE}{number}" for number in old.queue if number not in new.queue]
     return FieldChanges(written, tuple(gone))
 

@@ -21,12 +21,12 @@ from regrow_signals.nodes import ExitReport, exit_kind
 from regrow_supervisor.codec import changes, to_fields
 from regrow_supervisor.created import split_answers
 from regrow_supervisor.decide import SupervisorCrashed
-from regrow_supervisor.leader_view import LeaderView, changed_children
+from regrow_supervisor.leader_view import LeaderView, changed_children, forgotten_children
 from regrow_supervisor.notices import tell
 from regrow_supervisor.orders import Kill, Report, Start, Stop
 from regrow_supervisor.pooling import fences, pooled_start
 from regrow_supervisor.requests import agents_of, answer_json
-from regrow_supervisor.states import ChildState, SupervisorState
+from regrow_supervisor.states import ChildState, SupervisorState, touched_ids
 from regrow_supervisor.turn import Placed, Turn
 from regrow_workers.stored_child import InitialState, bounds_of, register_agent, subscriptions_of
 
@@ -41,6 +41,9 @@ class Extras:
     """What goes into the step besides the decision itself."""
 
     exits_entry: str = ""
+    more_entries: Sequence[str] = ()
+    """Further entries of the watchdog's mailbox that this step answers."""
+
     lost: Sequence[ExitReport] = ()
     lost_nodes: Sequence[str] = ()
     orders: Sequence[NodeOrder] = ()
@@ -77,6 +80,7 @@ def plan_commit(
     return DecisionCommit(
         token=token,
         exits_entry=extras.exits_entry,
+        more_entries=tuple(extras.more_entries),
         supervisors=_supervisor_writes(view, turn, extras.trees),
         register=tuple(extras.register),
         starts=tuple(_start_order(placed, initial) for placed in turn.starts),
@@ -185,7 +189,7 @@ def _supervisor_writes(
             base, junk = view.junk.get(path, (0, ()))
             deleted = tuple(name for name in junk if name not in fields and name != "version")
         else:
-            change = changes(old, state)
+            change = changes(old, state, touched_ids(old, state))
             fields, deleted = dict(change.set), tuple(change.delete)
         fields.pop("version", None)
         if path in trees:
@@ -279,13 +283,8 @@ def _agent_updates(view: LeaderView, turn: Turn) -> list[AgentUpdate]:
                     incarnation=child.incarnation if stopping else None,
                 )
             )
-        if before is not None:
-            gone = before.children.keys() - state.children.keys()
-            updates += [
-                _forgotten(before.children[id_])
-                for id_ in sorted(gone)
-                if not before.children[id_].is_supervisor
-            ]
+        gone = forgotten_children(before, state)
+        updates += [_forgotten(child) for child in gone if not child.is_supervisor]
     for path in sorted(turn.removed & view.states.keys()):
         children = view.states[path].children.values()
         updates += [_forgotten(child) for child in children if not child.is_supervisor]

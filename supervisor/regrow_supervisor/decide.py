@@ -21,7 +21,7 @@ from regrow_supervisor.inbox import feed
 from regrow_supervisor.orders import Decision
 from regrow_supervisor.restarting import child_exited, retry
 from regrow_supervisor.starting import next_up, ready, start_outcome
-from regrow_supervisor.states import SupervisorState
+from regrow_supervisor.states import SupervisorState, is_changed
 from regrow_supervisor.stopping import absorb_stops, next_down, stop_all, stop_outcome
 from regrow_supervisor.world import World
 
@@ -58,7 +58,7 @@ def decide(states: Mapping[str, SupervisorState], event: Event, now_ms: int) -> 
         if not world.runnable:
             break
     return Decision(
-        states={path: s for path, s in world.drafts.items() if states.get(path) != s},
+        states={path: s for path, s in world.drafts.items() if is_changed(states.get(path), s)},
         removed=tuple(path for path in world.removed if path in states),
         output=tuple(world.output),
     )

@@ -9,7 +9,8 @@
     child       id, start (opaque to a decision: what shell and node need), restart, significant, type, shutdown (ms,
                 "brutal_kill", "infinity"), modules
                 supervisor the definition of a nested supervisor
-                limit      counted by itself: {max_restarts, max_seconds, on_exceeded: "park" | "escalate"}
+                limit      counted by itself: {max_restarts, max_seconds, on_exceeded: "park" | "escalate"}; what it
+                           leaves out is the supervisor's
                 backoff    {first_ms, factor, longest_ms}
                 parent, tag, on_parent_death, ephemeral  of a child that an agent spawned (families.py)
                 idle_delete_ms  how long it may have nothing to do before it is deleted (of dynamic supervisors alone)
@@ -106,9 +107,19 @@ def full_child(raw: object, flags: Definition) -> dict[str, Any]:
     _check_modules(given.get("modules", "dynamic"))
     # Elixir's dynamic supervisor looks at this last, and takes no significant child at all.
     _require(not dynamic or full["significant"] is False, "invalid_significant")
-    if "limit" not in full and flags.get("limit") is not None:
-        full["limit"] = flags["limit"]
+    limit = _limit(full.get("limit"), flags)
+    if limit is not None:
+        full["limit"] = limit
     return full
+
+
+def _limit(own: Mapping[str, Any] | None, flags: Definition) -> Mapping[str, Any] | None:
+    """A child's budget: what its spec leaves open is the supervisor's, which it may not have known when it was made."""
+    inherited: Mapping[str, Any] | None = flags.get("limit")
+    if own is None:
+        return inherited
+    budget = {"max_restarts": flags.get("max_restarts", 3), "max_seconds": flags.get("max_seconds", 5)}
+    return {**budget, "on_exceeded": "park", **(inherited or {}), **own}
 
 
 def public_spec(spec: Definition) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from regrow_signals.creation import CREATE_OP
@@ -12,7 +12,17 @@ from regrow_signals.ids import check_id
 from regrow_signals.replies import is_text
 from regrow_supervisor.created import about
 
-__all__ = ["AgentExited", "AgentStarted", "Entry", "Junk", "NodeChanged", "RequestMade", "read_entry"]
+__all__ = [
+    "AgentExited",
+    "AgentStarted",
+    "Entry",
+    "Junk",
+    "NodeChanged",
+    "RequestMade",
+    "Run",
+    "read_entry",
+    "runs",
+]
 
 _LONGEST_REASON = 1_000
 
@@ -69,6 +79,26 @@ class Junk:
 
 
 Entry = AgentStarted | AgentExited | NodeChanged | RequestMade | Junk
+
+Run = Sequence[tuple[str, Entry]]
+"""Entries that may be answered in one step, each with its id."""
+
+
+def runs(entries: Run) -> list[Run]:
+    """In order: neighbours that create agents together, each agent once; every other entry by itself."""
+    found: list[list[tuple[str, Entry]]] = []
+    agents: set[str] = set()
+    for entry, read in entries:
+        created = (
+            read.fields.get("child", "") if isinstance(read, RequestMade) and read.op == CREATE_OP else ""
+        )
+        if created and agents and created not in agents:
+            found[-1].append((entry, read))
+            agents.add(created)
+        else:
+            found.append([(entry, read)])
+            agents = {created} if created else set()
+    return [*found]
 
 
 def read_entry(fields: Mapping[str, str | bytes]) -> Entry:

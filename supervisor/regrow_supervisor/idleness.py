@@ -72,16 +72,15 @@ class IdleWatch:
 def idle_children(view: LeaderView) -> list[IdleChild]:
     """Every child with ``idle_delete`` that runs, or that was stopped for it and is to be deleted."""
     found: list[IdleChild] = []
-    for path, state in view.states.items():
-        if state.strategy != "dynamic" or not state.alive:
+    for agent, path in list(view.idlers.items()):
+        state = view.states.get(path)
+        child = None if state is None else state.children.get(agent)
+        if state is None or child is None:
+            del view.idlers[agent]
             continue
-        for child in state.children.values():
-            idle_ms = child.spec.get("idle_delete_ms")
-            stopped = child.idle and child.status == "stopped" and not child.held
-            if (
-                idle_ms is not None
-                and (stopped or child.status == "running")
-                and child.id not in view.corrupt
-            ):
-                found.append(IdleChild(path, child.id, child.incarnation, int(idle_ms), stopped))
+        idle_ms = child.spec.get("idle_delete_ms")
+        stopped = child.idle and child.status == "stopped" and not child.held
+        runs = state.strategy == "dynamic" and state.alive and (stopped or child.status == "running")
+        if idle_ms is not None and runs and agent not in view.corrupt:
+            found.append(IdleChild(path, agent, child.incarnation, int(idle_ms), stopped))
     return found

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from regrow_supervisor.placement import NodeView
 from regrow_supervisor.restart_types import left_signal_type
-from regrow_supervisor.states import ChildState, SupervisorState
+from regrow_supervisor.states import ChildState, SupervisorState, touched_ids
 
-__all__ = ["UNUSABLE", "AgentView", "LeaderView", "changed_children"]
+__all__ = ["UNUSABLE", "AgentView", "LeaderView", "changed_children", "forgotten_children"]
 
 UNUSABLE: Final = "unusable"
 """Status, in this view alone, of a node whose order stream holds the wrong type."""
@@ -68,6 +68,12 @@ class LeaderView:
     with_slots: set[str] = field(default_factory=set[str])
     """Nodes that were told so."""
 
+    housed: dict[str, None] = field(default_factory=dict[str, None])
+    """Agents that may live on a node, so that nobody needs to look at all of them; who left is struck off later."""
+
+    idlers: dict[str, str] = field(default_factory=dict[str, str])
+    """Agents that are deleted when idle, with their supervisors' paths; who left is struck off later."""
+
     corrupt: set[str] = field(default_factory=set[str])
     """Agents whose key holds the wrong type: nothing is written to them, and nothing starts them."""
 
@@ -85,8 +91,10 @@ class LeaderView:
 
     def living(self) -> Iterator[tuple[str, ChildState, AgentView]]:
         """Every agent of which a process may exist, with its supervisor's path."""
-        for agent, known in self.agents.items():
-            if not known.node:
+        for agent in list(self.housed):
+            known = self.agents.get(agent)
+            if known is None or not known.node:
+                del self.housed[agent]
                 continue
             found = self.child_of(agent)
             if found is not None and found[1].alive and found[1].incarnation == known.incarnation:
@@ -110,6 +118,7 @@ class LeaderView:
         known = self.agents.setdefault(agent, AgentView(path))
         self.leave(agent)
         known.path, known.node, known.incarnation = path, node, incarnation
+        self.housed[agent] = None
         self.load[node] += 1
 
     def begin_pooled(self, agent: str, incarnation: int, path: str) -> None:
@@ -145,9 +154,10 @@ class LeaderView:
                     self.leave(child.id)
                 if child.id not in children:
                     joined.append(child.id)
-            for gone in children.keys() - state.children.keys():
-                self.leave(gone)
-                without.append(gone)
+                self.note_idler(path, child)
+            for gone in forgotten_children(before, state):
+                self.leave(gone.id)
+                without.append(gone.id)
             if "/" not in path and _schedules(before) != _schedules(state):
                 declaring.append(path)
         for agent in without:
@@ -156,6 +166,11 @@ class LeaderView:
             self._look_at_schedules(agent, new=True)
         for root in declaring:
             self.look_at_schedules(root)
+
+    def note_idler(self, path: str, child: ChildState) -> None:
+        """Remember a child that is deleted when idle."""
+        if "idle_delete_ms" in child.spec:
+            self.idlers[child.id] = path
 
     def declared_of(self, agent: str) -> Any:
         """The stored form of the timers that this agent is to have by the tree in force; None for none."""
@@ -211,8 +226,9 @@ class LeaderView:
     def drop_node(self, node: str) -> None:
         self.nodes.pop(node, None)
         self.with_slots.discard(node)
-        for known in self.agents.values():
-            if known.node == node:
+        for agent in self.housed:
+            known = self.agents.get(agent)
+            if known is not None and known.node == node:
                 known.node = ""
         self.load.pop(node, None)
 
@@ -222,8 +238,20 @@ def _schedules(state: SupervisorState | None) -> Any:
 
 
 def changed_children(before: SupervisorState | None, after: SupervisorState) -> list[ChildState]:
-    """The children whose record is another one than before; records are never changed in place."""
+    """The children whose record is another one than before; records are never changed in place.
+
+    Work grows with what the decision touched, not with the supervisor.
+    """
     if before is None:
         return list(after.children.values())
-    old = before.children
-    return [child for child in after.children.values() if old.get(child.id) is not child]
+    old, new = before.children, after.children
+    touched = (new[id_] for id_ in touched_ids(before, after) if id_ in new)
+    return [child for child in touched if old.get(child.id) is not child]
+
+
+def forgotten_children(before: SupervisorState | None, after: SupervisorState) -> list[ChildState]:
+    """Those that were on record before, and are not any more."""
+    if before is None:
+        return []
+    old, new = before.children, after.children
+    return [old[id_] for id_ in touched_ids(before, after) if id_ in old and id_ not in new]

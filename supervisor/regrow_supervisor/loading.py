@@ -24,6 +24,9 @@ from regrow_supervisor.restart_types import left_signal_type
 __all__ = ["doubts", "load_agents", "load_nodes", "load_schemas", "load_view", "run_id_command"]
 
 _AT_ONCE: Final = 500
+_LARGE: Final = 4_000
+"""Fields of a hash that is not read at one stroke: the server would be held for it."""
+
 _AGENT_FIELDS: Final = (
     "supervisor",
     "incarnation",
@@ -55,8 +58,12 @@ def load_view(connection: Connection, keys: Keys, also: Sequence[str] = ()) -> L
             if child.is_supervisor and child.incarnation
         }
         paths -= view.states.keys() | view.unreadable.keys()
+    for path, state in view.states.items():
+        if state.is_dynamic:
+            for child in state.children.values():
+                view.note_idler(path, child)
     load_nodes(connection, keys, view)
-    load_agents(connection, keys, view, connection.command(Command(("ZRANGE", keys.agents, 0, -1), _texts)))
+    load_agents(connection, keys, view, _registered(connection, keys))
     for agent, known in view.agents.items():
         found = view.child_of(agent)
         view.pooled = view.pooled or (found is not None and found[1].pooled)
@@ -102,6 +109,8 @@ def load_agents(connection: Connection, keys: Keys, view: LeaderView, agents: Se
                 left_for=left_signal_type(reason or ""),
                 schedules=schedules or "",
             )
+            if view.agents[agent].node:
+                view.housed[agent] = None
 
 
 def load_schemas(connection: Connection, keys: Keys, view: LeaderView, agents: Sequence[str]) -> None:
@@ -181,14 +190,59 @@ def _take_supervisor(view: LeaderView, path: str, record: dict[str, str] | Regro
         view.trees[path] = digests
 
 
+def _registered(connection: Connection, keys: Keys) -> list[str]:
+    """Every agent, by as many steps as it takes; who is there all the while is found."""
+    found: dict[str, None] = {}
+    cursor = "0"
+    while True:
+        words = ("ZSCAN", keys.agents, cursor, "COUNT", _AT_ONCE)
+        cursor, flat = connection.command(Command(words, _page, hint=keys.agents))
+        found.update(dict.fromkeys(flat[::2]))
+        if cursor == "0":
+            return sorted(found)
+
+
+def _page(reply: Any) -> tuple[str, list[str]]:
+    cursor, items = cast("list[Any]", reply)
+    return _text(cursor), _texts(items)
+
+
 def _records(
     connection: Connection, names: Sequence[str], keys: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, str] | RegrowError]]:
+    """Each with its name, in this order; what it could not be read for stands in its place."""
     pairs_of_both = list(zip(names, keys, strict=True))
     for some in _chunks(pairs_of_both):
-        answers = connection.pipeline([Command(("HGETALL", key), _record) for _, key in some])
-        for (name, _), answer in zip(some, answers, strict=True):
-            yield name, answer
+        lengths = connection.pipeline([Command(("HLEN", key), int) for _, key in some])
+        large = {key for (_, key), length in zip(some, lengths, strict=True) if _is_large(length)}
+        small = [key for _, key in some if key not in large]
+        answers = dict(
+            zip(
+                small, connection.pipeline([Command(("HGETALL", key), _record) for key in small]), strict=True
+            )
+        )
+        for name, key in some:
+            yield name, _in_steps(connection, key) if key in large else answers[key]
+
+
+def _is_large(length: object) -> bool:
+    return isinstance(length, int) and length > _LARGE
+
+
+def _in_steps(connection: Connection, key: str) -> dict[str, str]:
+    """A large hash, as it stood at one version: a commit of ours whose fate is unknown may land in the midst of it."""
+    version = Command(("HGET", key, "version"), lambda reply: "" if reply is None else _text(reply))
+    while True:
+        before, record, cursor = connection.command(version), dict[str, str](), "0"
+        while True:
+            cursor, flat = connection.command(
+                Command(("HSCAN", key, cursor, "COUNT", _AT_ONCE), _page, hint=key)
+            )
+            record.update(pairs(flat))
+            if cursor == "0":
+                break
+        if connection.command(version) == before:
+            return record
 
 
 def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:

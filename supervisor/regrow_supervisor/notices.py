@@ -14,7 +14,7 @@ from regrow_signals.decisions import Bond, Down
 from regrow_signals.notices import ORPHANED, Notice
 from regrow_supervisor.leader_view import LeaderView
 from regrow_supervisor.orders import LifeEnded, NotSpawned
-from regrow_supervisor.states import ChildState, SupervisorState
+from regrow_supervisor.states import ChildState, touched_ids
 from regrow_supervisor.turn import Turn
 from regrow_workers.lifecycle import AgentDown, AgentRestarted, ChildExit, ChildStarted
 
@@ -79,7 +79,7 @@ def _changes(view: LeaderView, turn: Turn) -> Iterator[_Change]:
     for path, state in turn.states.items():
         before = view.states.get(path)
         known = {} if before is None else before.children
-        for id_ in _touched(before, state):
+        for id_ in state.touched if before is None else touched_ids(before, state):
             old, new = known.get(id_), state.children.get(id_)
             record = new or old
             if record is not None and not record.is_supervisor:
@@ -88,13 +88,6 @@ def _changes(view: LeaderView, turn: Turn) -> Iterator[_Change]:
         for child in view.states[path].children.values():
             if not child.is_supervisor:
                 yield _Change(child, None)
-
-
-def _touched(before: SupervisorState | None, after: SupervisorState) -> Iterable[str]:
-    """A supervisor that began anew has made its record anew, too."""
-    if before is None or before.incarnation == after.incarnation:
-        return after.touched
-    return {**dict.fromkeys(before.children), **after.touched}
 
 
 def _to_itself(view: LeaderView, turn: Turn, restarted: Iterable[tuple[str, str]]) -> Iterator[Notice]:

@@ -14,7 +14,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from regrow_signals import effect_store
 from regrow_signals.calls import Command
@@ -34,7 +34,9 @@ from regrow_supervisor.entries import (
     Junk,
     NodeChanged,
     RequestMade,
+    Run,
     read_entry,
+    runs,
 )
 from regrow_supervisor.events import (
     Batch,
@@ -45,13 +47,14 @@ from regrow_supervisor.events import (
     StartFailed,
     Tick,
 )
+from regrow_supervisor.heap import no_collections
 from regrow_supervisor.idle_deletion import IdleDeletion
 from regrow_supervisor.inbox import next_due
 from regrow_supervisor.leader import Lease
 from regrow_supervisor.leader_view import LeaderView
 from regrow_supervisor.life_ends import end_of_life, kill_order, lost_report
 from regrow_supervisor.loading import doubts, load_agents, load_nodes, load_schemas, load_view
-from regrow_supervisor.requests import BadRequest, mentioned_agents, read_request
+from regrow_supervisor.requests import BadRequest, agents_of, mentioned_agents, read_request
 from regrow_supervisor.schedule_installer import ScheduleInstaller
 from regrow_supervisor.states import SupervisorState
 from regrow_supervisor.stored_tree import change_tree
@@ -63,11 +66,16 @@ __all__ = ["Reign"]
 
 _LOG = logging.getLogger(__name__)
 _NO_ROOM: Final = "no_room"
-MANY_AGENTS: Final = 10_000
-LOAD_US_AN_AGENT: Final = 250
-"""Of reading one, generously: 60 to 170 were measured. A leader that dies meanwhile is missed so much later."""
+MANY_AGENTS: Final = 2_000
+LOAD_US_AN_AGENT: Final = 500
+"""Of reading one, or of taking it from a new tree, generously. A leader that dies meanwhile is missed so much later."""
+
+SPEC_CHARS: Final = 150
+"""Of a child in a tree that is handed in, at least."""
+
+REGISTERED_AT_ONCE: Final = 200
+"""Agents of a new tree in one step: the server is held for some milliseconds, not longer."""
 NO_SCHEMAS: Final[Mapping[str, int]] = {}
-EntryFields = Mapping[str, str | bytes]
 
 
 class Reign:
@@ -111,8 +119,9 @@ class Reign:
 
         Who was silent stays so, for Redis answered all the time; where it did not, ``doubt`` was called before.
         """
-        self._hold_while_loading()
-        self.view = load_view(self._connection, self._keys, self._roots)
+        self._hold_for(self._connection.command(Command(("ZCARD", self._keys.agents), int)))
+        with no_collections():
+            self.view = load_view(self._connection, self._keys, self._roots)
         self.view.schemas = self._schemas
         self._after = "0"
         self.poll()
@@ -127,9 +136,8 @@ class Reign:
             if self._clock() >= self._poll_at:
                 self.poll()
 
-    def _hold_while_loading(self) -> None:
-        """Many agents take longer to read than the lease lasts: it is prolonged first; the next poll cuts it back."""
-        agents = self._connection.command(Command(("ZCARD", self._keys.agents), int))
+    def _hold_for(self, agents: int) -> None:
+        """Reading so many takes longer than the lease lasts: it is prolonged first; the next poll cuts it back."""
         if agents > MANY_AGENTS and not self._connection.call(
             self._lease.renew_call(longer_ms=agents * LOAD_US_AN_AGENT // 1000)
         ):
@@ -205,17 +213,42 @@ class Reign:
         entries = self._connection.read_stream(
             self._keys.exits, self._after, count=self._settings.entries_at_once, block_ms=block_ms
         )
-        for entry, fields in entries:
-            # Decided one by one: with many waiting the lease must be kept alive between them.
+        for run in runs([(entry, read_entry(fields)) for entry, fields in entries]):
+            # Decided run by run: with many waiting the lease must be kept alive between them.
             if self._clock() >= self._poll_at:
                 self.poll()
-            self._take_entry(entry, fields)
-            self._after = entry
-            self.counts["entries"] += 1
+            if len(run) == 1 or not self._take_creates(run):
+                for entry, read in run:
+                    self._take_entry(entry, read)
+            self._after = run[-1][0]
+            self.counts["entries"] += len(run)
 
-    def _take_entry(self, entry: str, fields: EntryFields) -> None:
+    def _take_creates(self, run: Run) -> bool:
+        """Agents that sends have created come on record in one step; False: nothing was done, take each by itself."""
+        made = [read for _, read in run if isinstance(read, RequestMade)]
+        unknown = [agent for one in made for agent in mentioned_agents(one) if agent not in self.view.agents]
+        if unknown:
+            load_agents(self._connection, self._keys, self.view, unknown)
+        asked: list[Event] = []
+        try:
+            for one in made:
+                event = read_request(self.view, one).event
+                if event is not None:
+                    asked.append(event)
+            entries = [entry for entry, _ in run]
+            self._commit(Batch(events=tuple(asked)), Extras(exits_entry=entries[0], more_entries=entries[1:]))
+        except (BadRequest, BadInput, CorruptKey):
+            return False  # one of them is not as it should be: it alone is to be refused
+        except (StoreError, Refused):
+            raise
+        except Exception:  # noqa: BLE001  a defect of ours: found again with the entry whose it is
+            _LOG.exception("entries_failed")
+            self.load()
+            return False
+        return True
+
+    def _take_entry(self, entry: str, read: Entry) -> None:
         """Decide one entry. Whatever is wrong with one never stops the rest: its death is found by the verdicts."""
-        read = read_entry(fields)
         try:
             self._handle(entry, read)
         except CorruptKey as error:
@@ -281,6 +314,7 @@ class Reign:
 
     def _on_request(self, entry: str, read: RequestMade) -> None:
         extras = Extras(exits_entry=entry)
+        self._hold_for(len(read.fields.get("definition", "")) // SPEC_CHARS)
         unknown = [agent for agent in mentioned_agents(read) if agent not in self.view.agents]
         if unknown:
             load_agents(self._connection, self._keys, self.view, unknown)
@@ -291,8 +325,12 @@ class Reign:
                 if change.trees != self.view.trees.get(asked.tree.name, ()):
                     extras.trees = {asked.tree.name: change.trees}
                 extras.replies = [(read.request, json.dumps({"ok": change.said}))]
-                extras.definitions = [(asked.tree.name, asked.tree.definition)] if change.event else []
+                if change.event is not None:
+                    self._register_in_parts(asked.tree.name, asked.tree.definition)
+                    extras.definitions = [(asked.tree.name, asked.tree.definition)]
                 self._commit(change.event, extras, adopted=change.adopted)
+                if self._clock() >= self._poll_at:
+                    self.poll()
                 return
             if asked.drain:
                 extras.orders = [NodeOrder(asked.drain, {"order": "drain"})]
@@ -311,6 +349,19 @@ class Reign:
             extras.replies = [(read.request, refused.json())]
             event = None
         self._commit(event, extras)
+
+    def _register_in_parts(self, name: str, definition: Mapping[str, Any]) -> None:
+        """Most agents of a large new tree, before it is carried out; the rest comes with the tree's own step.
+
+        If it is not carried out after all they stay registered, and hurt nobody: nothing starts them.
+        """
+        new = [each for each in agents_of(definition, name) if each[0] not in self.view.agents]
+        for start in range(0, len(new) - REGISTERED_AT_ONCE, REGISTERED_AT_ONCE):
+            part = new[start : start + REGISTERED_AT_ONCE]
+            definitions = [(path, {"children": [child]}) for _, path, child in part]
+            self._commit(None, Extras(definitions=definitions))
+            if self._clock() >= self._poll_at:
+                self.poll()
 
     def _operators_kill(self, agent: str, extras: Extras) -> Event | None:
         """An order for its node; a pooled agent's life ends in this very step, and the event says so."""

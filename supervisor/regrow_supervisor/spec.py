@@ -10,6 +10,7 @@ counts), and the root pauses instead of ending (``pause=None``: as OTP ends).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -221,9 +222,9 @@ class Supervisor:
                 )
             seen[child.id] = path
         for path, supervisor in self.paths():
-            ids = [child.id for child in supervisor.children]
-            for child_id in ids:
-                if ids.count(child_id) > 1:
+            ids = Counter(child.id for child in supervisor.children)
+            for child_id, times in ids.items():
+                if times > 1:
                     raise self._bad("children", f"{child_id!r} stands twice under {path!r}")
         self.agent_types()
 

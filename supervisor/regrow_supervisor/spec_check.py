@@ -30,6 +30,8 @@ _COUNTS: Final = (
 )  # fmt: skip
 """Fields of ``start`` that nodes and workers read as whole numbers, each with the least one."""
 
+_LEFT_OPEN: Final = {"max_restarts": 0, "max_seconds": 1}
+"""What a child's limit may leave to its supervisor, as values that nobody would refuse."""
 
 _BOND: Final = frozenset({"parent", "tag", "on_parent_death", "ephemeral"})
 
@@ -72,7 +74,7 @@ def check_child(child: object, path: str, depth: int = 0) -> None:
         raise SpecError(f"a child of {path}: {error}") from None
     where = f"child {child_id} of {path}"
     if "limit" in given:
-        _check_limit(given["limit"], where)
+        _check_limit({**_LEFT_OPEN, **_object(given["limit"], f"{where}: limit")}, where)
     if "backoff" in given:
         _check_backoff(given["backoff"], where)
     _count(given.get("incarnation", 0), 0, f"{where}: incarnation")

@@ -8,6 +8,7 @@ several), ``wake`` (a node came), ``spawn`` (an agent's child), or a call: ``cal
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from regrow_supervisor.children import (
@@ -135,7 +136,7 @@ def ready(world: World, s: SupervisorState) -> None:
 
 def next_up(world: World, s: SupervisorState, after: int, why: str) -> None:
     """Start the next child of the order whose place is greater than ``after``; the plan remembers where it is."""
-    for child in list(s.children.values()):
+    for child in _beyond(s, after):
         if child.place <= after or not (child.status == "waiting" if why == "wake" else not child.alive):
             continue
         if not child.pooled or child.held:
@@ -147,6 +148,12 @@ def next_up(world: World, s: SupervisorState, after: int, why: str) -> None:
             s.plan = (*s.plan, ["up", child.place - 1, why])
             return
         begin_start(world, s, child, why)
+
+
+def _beyond(s: SupervisorState, place: int) -> list[ChildState]:
+    """Children from the one after ``place`` on; of a supervisor that has lost some on the way, more than these."""
+    skipped = place + 1 if len(s.children) == s.next_place else 0
+    return list(islice(s.children.values(), skipped, None))
 
 
 #: How the reason of a child begins that waits for a node: it is no end, and forgotten once the child runs.

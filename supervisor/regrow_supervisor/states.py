@@ -11,8 +11,8 @@ hash fields. A supervisor that has ended keeps its record (status ``exited``): i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from regrow_supervisor.definition import WORKER_SHUTDOWN_MS
@@ -25,6 +25,8 @@ __all__ = [
     "Json",
     "SupervisorState",
     "SupervisorStatus",
+    "is_changed",
+    "touched_ids",
 ]
 
 Json = Any
@@ -199,3 +201,27 @@ class SupervisorState:
             spent=dict(self.spent),
             touched={},
         )
+
+
+def touched_ids(before: SupervisorState, after: SupervisorState) -> Iterable[str]:
+    """Children that differ at most, so that nobody needs to look at all; some may be gone, or be as they were.
+
+    A supervisor that began anew has made its record anew, too.
+    """
+    if before.incarnation == after.incarnation:
+        return after.touched
+    return {**dict.fromkeys(before.children), **after.touched}
+
+
+def is_changed(before: SupervisorState | None, after: SupervisorState) -> bool:
+    """Whether the record is another one; as ``!=``, but without a look at children that nothing touched."""
+    if before is None or _own_parts(before) != _own_parts(after):
+        return True
+    return any(before.children.get(id_) != after.children.get(id_) for id_ in touched_ids(before, after))
+
+
+def _own_parts(s: SupervisorState) -> list[Json]:
+    return [getattr(s, name) for name in _OWN_PARTS]
+
+
+_OWN_PARTS = tuple(each.name for each in fields(SupervisorState) if each.name not in ("children", "touched"))

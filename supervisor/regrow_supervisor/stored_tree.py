@@ -177,7 +177,8 @@ def _compare(
                     change.said.append(f"kept {path}/{id_}: its new spec counts from its next start")
             if known.is_supervisor:
                 _compare(view, f"{path}/{id_}", child["supervisor"], change, calls)
-    change.adopted[path] = replace(state, definition=flags, children=children)
+    touched = {id_: None for id_, child in children.items() if state.children[id_] is not child}
+    change.adopted[path] = replace(state, definition=flags, children=children, touched=touched)
 
 
 def _unnumbered(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """The watchdog (``regrow watchdog``): any number may run, one leads.
 
 1. Not leading: try for the lease every twelfth of it. 2. Leading: ``Reign.work``, again and again; the lease is renewed
-with each look at the beats. 3. Not renewed in time, or told that another leads: step down and forget everything.
-4. Redis away: wait; nobody is declared dead, one log line when it goes and one when it is back. 5. SIGTERM or SIGINT:
-resign and end at once; the workers go on.
+with each look at the beats, and kept by a thread in between. 3. Not renewed in time, or told that another leads: step
+down and forget everything. 4. Redis away: wait; nobody is declared dead, one log line when it goes and one when it is
+back. 5. SIGTERM or SIGINT: resign and end at once; the workers go on.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_signals.server_check import check_server
 from regrow_supervisor.leader import Lease, Standing
+from regrow_supervisor.lease_keeper import LeaseKeeper
 from regrow_supervisor.loading import run_id_command
 from regrow_supervisor.reign import Reign
 from regrow_supervisor.timekeeper import TimerThread
@@ -87,9 +88,16 @@ def run_watchdog(
         lambda: watchdog.token,
     )
     timers.start()
+    keeper = LeaseKeeper(
+        lambda: Connection.open(url, name="regrow:lease", timeout=settings.lease),
+        watchdog.lease,
+        every=settings.poll_ms / 1000,
+    )
+    keeper.start()
     try:
         return watchdog.run(inbox)
     finally:
+        keeper.end()
         timers.end()
 
 
@@ -119,7 +127,7 @@ class Watchdog:
             tree: Any = application.tree
             self._tree = TreeRequest(keys, tree.name, tree.definition(), say)
         self._clock = clock
-        self._lease = Lease(keys, self.settings.lease_ms, clock)
+        self.lease = Lease(keys, self.settings.lease_ms, clock)
         self._store = StoreWatch(_LOG, "watchdog")
         self._generation: int = 0
         self._run_id = ""
@@ -138,7 +146,7 @@ class Watchdog:
     @property
     def token(self) -> str:
         """Of our reign; '' while another leads."""
-        return self._lease.token
+        return self.lease.token
 
     def run(self, inbox: SignalInbox) -> int:
         """Until a signal comes in ``inbox``."""
@@ -196,9 +204,9 @@ class Watchdog:
 
     def resign(self) -> None:
         """Give the lease back, if we lead and Redis can be asked; otherwise it runs out."""
-        if self._lease.token:
+        if self.lease.token:
             try:
-                self._connection.call(self._lease.resign_call())
+                self._connection.call(self.lease.resign_call())
             except StoreError as error:
                 log.event(_LOG, "not_resigned", level=logging.WARNING, error=str(error))
         self._step_down("told to end")
@@ -208,7 +216,7 @@ class Watchdog:
         self._notice_another_server()
         if self._tree is not None:
             self._tree.step(self._connection)
-        if self.reign is not None and self._lease.standing() is Standing.EXPIRED:
+        if self.reign is not None and self.lease.standing() is Standing.EXPIRED:
             self._step_down("the lease ran out")
         if self.reign is None:
             if not self._acquire():
@@ -225,9 +233,9 @@ class Watchdog:
 
     def _acquire(self) -> bool:
         sent = self._clock()
-        if not self._connection.call(self._lease.acquire_call()):
+        if not self._connection.call(self.lease.acquire_call()):
             return False
-        self._lease.acquired(sent)
+        self.lease.acquired(sent)
         return True
 
     def _take_over(self) -> None:
@@ -238,7 +246,7 @@ class Watchdog:
         self.reign = Reign(
             self._connection,
             self._keys,
-            self._lease,
+            self.lease,
             limits=self._limits,
             settings=self.settings,
             initial=self._initial,
@@ -266,7 +274,7 @@ class Watchdog:
         if self.reign is not None:
             log.event(_LOG, "not_leading", reason=why)
         self.reign = None
-        self._lease.drop()
+        self.lease.drop()
 
     def _doubt(self, error: Exception) -> Counter[str]:
         """What we hold may not be what Redis holds: read everything again. The same doubt again and again waits.

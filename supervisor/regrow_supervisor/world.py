@@ -15,7 +15,7 @@ from regrow_supervisor.orders import LifeEnded, Output, Reply, Report
 from regrow_supervisor.restart_types import is_unreadable
 from regrow_supervisor.states import ChildState, SupervisorState
 
-AT_ONCE = 1_000
+AT_ONCE = 200
 """Pooled children that one decision starts or stops."""
 
 __all__ = ["World", "dead_in_queue", "take_exit"]

@@ -196,6 +196,18 @@ def test_a_node_killed_hands_its_pooled_agents_to_another_uncharged(
     system.assert_clean({**dict.fromkeys(OTHERS, 2), FIRST: 1})
 
 
+def test_a_node_that_joins_while_nobody_leads_serves_pooled_agents_at_once(system: WholeSystem) -> None:
+    begin(system)
+    system.services[-1].kill()
+    system.send(FIRST, *numbers_up_to(3))
+
+    system.node(REGROW_POOL_SLOTS="1")
+    system.wait_numbers(FIRST, [1, 2, 3])
+
+    system.watchdog()
+    system.assert_clean({**dict.fromkeys(OTHERS, 0), FIRST: 3})
+
+
 def test_a_drained_node_gives_its_agents_back(system: WholeSystem) -> None:
     begin(system)
     first = system.node(REGROW_POOL_SLOTS="2")

@@ -164,3 +164,27 @@ def test_a_spec_that_the_supervisor_cannot_read_disturbs_nobody(world: World, cl
 
     assert "invalid_child_spec" in world.agent("guest")["last_error"]
     assert world.agent("first")["status"] == "running"
+
+
+def test_many_that_wait_come_on_record_in_one_step_and_one_that_cannot_costs_the_others_nothing(
+    world: World, client: Client
+) -> None:
+    node, watchdog = world.node("n1"), world.watchdog(crowd())
+    world.settle(watchdog, node)
+    version = int(world.record("desk/crowd")["version"])
+    for number in range(20):
+        send(client, f"guest-{number}")
+
+    watchdog.run_once()
+
+    assert int(world.record("desk/crowd")["version"]) == version + 1
+    world.settle(watchdog, node)
+    assert {world.agent(f"guest-{number}")["status"] for number in range(20)} == {"running"}
+
+    for number in range(20, 25):
+        send(client, f"guest-{number}")
+    world.raw("DEL", KEYS.agent("guest-22"))
+    world.settle(watchdog, node)
+    others = [number for number in range(20, 25) if number != 22]
+    assert {world.agent(f"guest-{number}")["status"] for number in others} == {"running"}
+    assert "child:guest-22" not in world.record("desk/crowd") and world.waiting() == 0

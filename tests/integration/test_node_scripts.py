@@ -279,3 +279,14 @@ def test_wrong_type_refuses_a_request_whole(stage: Stage, unchanged: Unchanged, 
     spoil(stage, stage.keys.exits if name == "exits" else stage.keys.reply("r-1"))
     with unchanged(), pytest.raises(CorruptKey):
         stage.do(request(stage.keys, "r-1", "which_children", {}))
+
+
+def test_a_node_that_joins_is_told_whether_there_are_pooled_agents(stage: Stage) -> None:
+    def joined(node: str) -> bool:
+        call = join(stage.keys, node, kind="worker", host="h", pid=7, labels={}, types={}, version="0.1")
+        return bool(stage.do(call))
+
+    assert not joined("n1")
+    stage.raw.sadd(stage.keys.classes, "desk")
+    assert joined("n2")
+    assert joined("n2"), "repeated"

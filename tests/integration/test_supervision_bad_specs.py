@@ -29,7 +29,6 @@ def spec(**fields: Any) -> dict[str, Any]:
 
 JUNK: list[dict[str, Any]] = [
     spec(limit="often"),
-    spec(limit={}),
     spec(limit={"max_restarts": "3", "max_seconds": 5}),
     spec(limit={"max_restarts": -1, "max_seconds": 5}),
     spec(limit={"max_restarts": 1, "max_seconds": 0}),
@@ -49,6 +48,7 @@ JUNK: list[dict[str, Any]] = [
     spec(supervisor={"children": [{"id": "not an id", "start": START}]}),
     spec(supervisor={"strategy": "dance"}),
     spec(supervisor={"limit": 3}),
+    spec(supervisor={"limit": {}}),
     spec(supervisor={"children": [{"id": "support", "start": START}]}),
     spec(supervisor={"children": [{"id": "i", "start": {}, "supervisor": {"children": [{"id": "y"}]}}]}),
     spec(type="worker", supervisor={"children": []}, restart="sometimes"),

@@ -9,7 +9,7 @@ import pytest
 
 from examples.abusers.abuses import Abuse
 from examples.abusers.marked import left_over
-from examples.abusers.verdict import Latency, Report, Seen, faults, table
+from examples.abusers.verdict import Latency, Report, Seen, each_table, faults, in_all, table
 
 
 def deed() -> None:
@@ -79,3 +79,18 @@ def test_left_over_is_what_is_no_service_no_spawner_no_worker_and_no_spare() -> 
         6: "sleep",
         7: "regrow-spare",
     }
+
+
+def test_of_several_rounds_the_medians_count() -> None:
+    rounds = [report(busy=Latency(1.5, p99, 100)) for p99 in (5.0, 90.0, 4.0)]
+
+    assert in_all(rounds).startswith("p99 under abuse 2.5 times its quiet value, 5.0 ms beside 2.0 ms")
+
+
+def test_who_disturbs_most_comes_first() -> None:
+    quiet = Latency(1.0, 2.0, 100)
+
+    shown = each_table({"calm": (quiet, Latency(1.0, 3.0, 10)), "wild": (quiet, Latency(9.0, 40.0, 10))})
+
+    assert [line.split()[0] for line in shown.splitlines()] == ["abuser", "wild", "calm"]
+    assert "20.0" in shown.splitlines()[1]

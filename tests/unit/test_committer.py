@@ -65,7 +65,7 @@ def test_an_order_to_a_node_whose_stream_cannot_be_written_is_left_out() -> None
     committer(server).commit(view, None, Extras(exits_entry="1-1", orders=[kill_order("n1", "a", 1, "x")]), 0)
 
     assert [len(plan["orders"]) for plan in server.plans] == [1, 0]
-    assert server.plans[-1]["exits_entry"] == "1-1"
+    assert server.plans[-1]["exits_entries"] == ["1-1"]
 
 
 def test_a_deletion_of_an_agent_whose_record_cannot_be_written_is_left_out() -> None:

@@ -14,7 +14,7 @@ from regrow_supervisor.codec import changes, from_fields, to_fields
 from regrow_supervisor.decide import decide
 from regrow_supervisor.inbox import next_due
 from regrow_supervisor.orders import Kill, Start, Stop
-from regrow_supervisor.states import SupervisorState
+from regrow_supervisor.states import SupervisorState, touched_ids
 
 ROOT = "root"
 # A failing run of a state machine says enough by its message; shrinking takes minutes.
@@ -49,7 +49,13 @@ class Nodes:
         self.check()
 
     def store(self, path: str, state: SupervisorState) -> None:
-        difference = changes(self.states.get(path), state)
+        before = self.states.get(path)
+        difference = changes(before, state)
+        if before is not None:
+            touched = changes(before, state, touched_ids(before, state))
+            assert touched.set == difference.set, "what changed was touched"
+            assert sorted(touched.delete) == sorted(difference.delete), "what is gone was touched"
+            assert before != state, "a record that is as it was is not written"
         fields = self.stored.setdefault(path, {})
         fields.update(difference.set)
         for name in difference.delete:

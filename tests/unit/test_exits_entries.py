@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from regrow_supervisor.entries import (
     AgentExited,
     AgentStarted,
+    Entry,
     Junk,
     NodeChanged,
     RequestMade,
     read_entry,
+    runs,
 )
 
 
@@ -31,6 +33,28 @@ def test_entries_of_nodes_and_clients_are_read() -> None:
     assert read_entry({"kind": "node", "node": "n", "event": "joined"}) == NodeChanged("n", "joined")
     asked = {"kind": "request", "request": "r", "op": "hold", "target": "a"}
     assert read_entry(asked) == RequestMade("r", "hold", {"target": "a"})
+
+
+def test_neighbours_that_create_agents_are_answered_together() -> None:
+    def create(agent: str) -> RequestMade:
+        return RequestMade(f"create {agent}", "create", {"child": agent})
+
+    hold, end = RequestMade("r", "hold", {"target": "a"}), AgentExited("x", 1, "n", "exit:1", charged=True)
+    entries: list[Entry] = [
+        create("a"),
+        create("b"),
+        hold,
+        create("c"),
+        create("d"),
+        create("c"),
+        end,
+        create("e"),
+    ]
+    numbered = [(f"{number}-0", entry) for number, entry in enumerate(entries)]
+
+    found = [[entry for entry, _ in run] for run in runs(numbered)]
+
+    assert found == [["0-0", "1-0"], ["2-0"], ["3-0", "4-0"], ["5-0"], ["6-0"], ["7-0"]]
 
 
 def test_an_end_without_a_word_on_it_is_charged() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regrow_signals.errors import BadTypeName
@@ -141,6 +141,7 @@ def slow_fits(pattern: list[str], segs: list[str]) -> bool:
     return bool(segs) and pattern[0] in ("*", segs[0]) and slow_fits(pattern[1:], segs[1:])
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(patterns, types)
 def test_matching_agrees_with_the_definition(pattern: str, type_name: str) -> None:
     assert matches(pattern, type_name) == slow_fits(pattern.split("."), type_name.split("."))

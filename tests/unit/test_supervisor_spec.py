@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from regrow_signals.errors import BadDefinition
-from regrow_supervisor.definition import full_children, full_flags
+from regrow_supervisor.definition import full_child, full_children, full_flags
 from regrow_supervisor.spec import Pause, Supervisor, child_definition
+from regrow_supervisor.spec_check import check_child
 from regrow_supervisor.states import ChildState
 from regrow_workers.agent import Agent
 from regrow_workers.child_spec import ChildSpec
@@ -107,6 +108,28 @@ def test_children_of_dynamic_supervisors_and_pooled_ones_have_a_budget_of_their_
     assert dynamic["supervisor"]["limit"] == {"max_restarts": 2, "max_seconds": 5, "on_exceeded": "park"}
     assert pooled["limit"] == {"max_restarts": 3, "max_seconds": 5, "on_exceeded": "park"}
     assert own["limit"]["max_restarts"] == 9
+
+
+@pytest.mark.parametrize(
+    ("spec", "flags", "limit"),
+    [
+        (Support.child("s1", isolation="pool"), {}, (3, 5, "park")),
+        (Support.child("s1", isolation="pool"), {"max_restarts": 9, "max_seconds": 60}, (9, 60, "park")),
+        (Support.child("s1", max_restarts=7), {"max_restarts": 9, "max_seconds": 60}, (7, 60, "park")),
+        (Support.child("s1", max_seconds=1.5), {"max_restarts": 9, "max_seconds": 60}, (9, 1.5, "park")),
+        (Support.child("s1"), {"max_restarts": 9}, (9, 5, "park")),
+        (Support.child("s1", on_exceeded="escalate"), {"max_restarts": 9}, (9, 5, "escalate")),
+    ],
+)
+def test_what_a_child_that_comes_at_run_time_leaves_open_is_its_supervisors(
+    spec: ChildSpec, flags: dict[str, Any], limit: tuple[float, float, str]
+) -> None:
+    chats = full_flags(Supervisor("chats", strategy="dynamic", **flags).definition())
+
+    taken = full_child(child_definition(spec), chats)
+
+    assert tuple(taken["limit"].values()) == limit
+    check_child(child_definition(spec), "chats")
 
 
 def test_a_dynamic_supervisor_that_escalates_counts_as_otp_does() -> None:

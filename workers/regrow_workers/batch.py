@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, Literal, cast
 
 from regrow_signals.agents import Loaded, is_careful
@@ -34,10 +35,10 @@ from regrow_workers.delivery import Addressee, Delivery
 from regrow_workers.directive_appends import NOTHING, Appends
 from regrow_workers.journal_lines import digest_of, kept_signal
 from regrow_workers.laid_step import laid_step
-from regrow_workers.outcomes import Crashed, NewState, Outcome, Rejected, UnhandledType
+from regrow_workers.outcomes import Crashed, NewState, Outcome, Rejected, Unchanged, UnhandledType
 from regrow_workers.purity import GuardMode
 from regrow_workers.state import State, encode_state, parse_state
-from regrow_workers.transition import take
+from regrow_workers.transition import mode_of, take
 from regrow_workers.transition_times import TransitionTimes
 
 __all__ = ["CommitPlan", "Ends", "Entry", "plan"]
@@ -60,17 +61,25 @@ class Ends:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CommitPlan:
     """``taken`` entries are dealt with by ``commit``; once it has landed the worker goes on from ``after``.
 
-    ``taken`` is 0 only before a ``hand_over``: then there is nothing to commit.
+    ``taken`` is 0 only before a ``hand_over``: then there is nothing to commit. Nobody changes one; it is not frozen
+    because that takes three times as long to make, for every batch.
     """
 
     commit: Commit
     taken: int
-    after: Loaded
     ends: Ends | None
+    before: Loaded
+    parent: str
+    """The agent's after the commit."""
+
+    @property
+    def after(self) -> Loaded:
+        """Made when asked for: a slot, which lets the agent go, never does."""
+        return _after(self.before, self.commit, self.parent)
 
 
 def plan(
@@ -91,7 +100,7 @@ def plan(
     """The commit of the first entries. ``entries`` come after ``loaded.cursor`` and are not empty.
 
     ``clock`` gives monotonic seconds; ``before`` is called with each entry's id before its handler. ``check_every`` n
-    looks at every n-th transition whether the handler changed its input (0: never). Of the types without a handler
+    looks at every n-th version whether the handler changed its input (0: never). Of the types without a handler
     those in ``nowhere`` are dead letters (None: all are); before any other the batch ends with ``hand_over``, for
     whoever asks whether another node has one. ``refused`` are entries of which a commit was refused for a directive,
     with reason and why: dead letters. Raises ``UnreadableState`` if the agent's class cannot read the stored state,
@@ -100,17 +109,17 @@ def plan(
     if not entries:
         raise BadInput(f"{loaded.agent}: there is nothing to plan: no entries")
     batch = _Batch(agent_type, loaded, limits, owner, refused)
-    if is_careful(loaded, entries[0][0]):
+    if loaded.careful_until and is_careful(loaded, entries[0][0]):
         max_signals = 1
+    take, add_time = batch.take, batch.times.add
     start = now = clock()
     for entry, fields in entries[:max_signals]:
         if before is not None:
             before(entry)
-        checked = check_every > 0 and batch.taken % check_every == 0
-        if not batch.take(entry, fields, checked=checked, nowhere=nowhere):
+        if not take(entry, fields, check_every > 0 and batch.version % check_every == 0, nowhere):
             break
         later = clock()
-        batch.times.add(later - now)
+        add_time(later - now)
         now = later
         if batch.ends is not None or now - start >= max_seconds:
             break
@@ -119,6 +128,12 @@ def plan(
 
 class _Batch:
     """What the commit will hold so far."""
+
+    __slots__ = (
+        "addressee", "cursor", "dead", "definition", "digest", "effects", "emits", "encoded", "ends", "guard", "held",
+        "journal", "known_dead", "last_error", "limits", "loaded", "new_state", "others", "owner", "refused",
+        "rejected", "size", "state", "taken", "times", "version",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -130,11 +145,12 @@ class _Batch:
     ) -> None:
         self.definition = agent_type.definition
         self.loaded = loaded
-        own = loaded.max_state
-        self.limits = limits if own is None else replace(limits, max_state_bytes=own)
-        self.guard: GuardMode | None = cast("GuardMode", loaded.guard) if loaded.guard else None
+        self.limits = limits if loaded.max_state is None else _with_max_state(limits, loaded.max_state)
+        self.guard: GuardMode = mode_of(self.definition, cast("GuardMode", loaded.guard))
         self.owner = owner
         self.refused = refused
+        self.known_dead = bool(refused or loaded.condemned)
+        """Some of the entries may be dead letters before anything is run."""
         self.addressee = Addressee(loaded.agent, loaded.birth, loaded.supervisor, loaded.parent)
         self.state, self.encoded = _current(agent_type, loaded)
         self.digest = digest_of(self.encoded)
@@ -145,7 +161,8 @@ class _Batch:
         self.emits: list[EmitAppend] = []
         self.effects: list[EffectAppend] = []
         self.others: list[DirectiveAppend] = []
-        self.others_weight = 0
+        self.held = 0
+        """How many appends: emits, effects, others by their weight, dead letters."""
         self.dead: list[DeadAppend] = []
         self.journal: list[JournalAppend] = []
         self.rejected = 0
@@ -156,45 +173,53 @@ class _Batch:
         self.times = TransitionTimes()
 
     def take(
-        self, entry: str, fields: Mapping[str, str | bytes], *, checked: bool, nowhere: Container[str] | None
+        self,
+        entry: str,
+        fields: Mapping[str, str | bytes],
+        checked: bool,
+        nowhere: Container[str] | None,
     ) -> bool:
         """Deal with one entry. False: it does not go into this commit any more."""
         parent = parent_after(fields) if NOTICE in fields else None
         if parent is None:
-            return self._take(entry, fields, checked=checked, nowhere=nowhere)
+            return self._take(entry, fields, checked, nowhere)
         before, self.addressee = self.addressee, self.addressee._replace(parent=parent)
-        if self._take(entry, fields, checked=checked, nowhere=nowhere):
+        if self._take(entry, fields, checked, nowhere):
             self.others.append(ParentAppend(parent))
             return True
         self.addressee = before
         return False
 
     def _take(
-        self, entry: str, fields: Mapping[str, str | bytes], *, checked: bool, nowhere: Container[str] | None
+        self,
+        entry: str,
+        fields: Mapping[str, str | bytes],
+        checked: bool,
+        nowhere: Container[str] | None,
     ) -> bool:
         if not is_signal(fields):
             return self._discard(entry, fields, "malformed", what_is_wrong(fields))
         delivery = Delivery(self.addressee, entry, fields)
-        if self.loaded.condemned and entry == self.loaded.trying_entry:
-            reason, error = condemned_reason(self.loaded)
-            self.last_error = error
-            return self._discard(
-                entry, fields, reason, error, death_notice(delivery, reason, error, self.limits)
-            )
-        if entry in self.refused:
-            reason, error = self.refused[entry]
-            return self._discard(
-                entry, fields, reason, error, death_notice(delivery, reason, error, self.limits)
-            )
+        if self.known_dead:
+            found = self._known_reason(entry)
+            if found is not None:
+                notice = death_notice(delivery, *found, self.limits)
+                return self._discard(entry, fields, *found, notice)
         before = self.encoded if checked else None
-        outcome = take(
-            self.definition, self.state, delivery, limits=self.limits, before=before, mode=self.guard
-        )
+        outcome = take(self.definition, self.state, delivery, self.limits, before=before, mode=self.guard)
         if type(outcome) is UnhandledType and nowhere is not None and delivery.type not in nowhere:
             self.ends = Ends("hand_over", delivery.type, outcome.why)
             return False
         outcome, appends = laid_step(outcome, delivery, self.limits)
         return self._write(outcome, appends, delivery)
+
+    def _known_reason(self, entry: str) -> tuple[str, str] | None:
+        """Why this entry is not to be run: too many died with it in hand, or the store refused what came of it."""
+        if self.loaded.condemned and entry == self.loaded.trying_entry:
+            found = condemned_reason(self.loaded)
+            self.last_error = found[1]
+            return found
+        return self.refused.get(entry)
 
     def planned(self) -> CommitPlan:
         """The commit, with the whole state beside its last transition."""
@@ -222,21 +247,20 @@ class _Batch:
             birth=self.loaded.birth,
             max_state=self.loaded.max_state,
         )
-        return CommitPlan(commit, self.taken, self._after(schema), self.ends)
+        return CommitPlan(commit, self.taken, self.ends, self.loaded, self.addressee.parent)
 
     def _write(self, outcome: Outcome, appends: Appends, delivery: Delivery) -> bool:
         """Into the commit, or False where it has no room left and something is in it already."""
-        failure = failure_of(outcome)
-        if failure is not None:
-            return self._fail(outcome, failure, appends, delivery)
-        grown = len(outcome.encoded) if type(outcome) is NewState else len(self.encoded)
-        others = sum(other.weight for other in appends.others) if appends.others else 0
-        count = len(appends.emits) + len(appends.effects) + others
-        if not self._has_room(count, appends.size, grown):
+        new = outcome if type(outcome) is NewState else None
+        if new is None and type(outcome) is not Unchanged:
+            return self._fail(outcome, appends, delivery)
+        count = 0 if appends is NOTHING else appends.weight()
+        encoded = self.encoded if new is None else new.encoded
+        if self.taken and not self._has_room(count, appends.size, len(encoded)):
             return False
-        if type(outcome) is NewState:
-            self.state, self.encoded, self.new_state = outcome.state, outcome.encoded, True
-            self.digest = digest_of(outcome.encoded)
+        if new is not None:
+            self.state, self.encoded, self.new_state = new.state, encoded, True
+            self.digest = digest_of(encoded)
             word = "applied"
         else:
             # The handler had the object in its hands: go on from what is stored, not from what it left.
@@ -244,26 +268,28 @@ class _Batch:
             word = "unchanged"
         self.version += 1
         self.taken += 1
-        self.size += appends.size
         if count:
             self.emits += appends.emits
             self.effects += appends.effects
             self.others += appends.others
-            self.others_weight += others
+            self.held += count
+        self.size += appends.size
         self._note(delivery, appends, word)
         if appends.stop is not None:
             self.ends = Ends("stop", appends.stop.reason)
         return True
 
-    def _fail(self, outcome: Outcome, failure: tuple[str, str], alerts: Appends, delivery: Delivery) -> bool:
+    def _fail(self, outcome: Outcome, alerts: Appends, delivery: Delivery) -> bool:
         """A dead letter; the state is the last encoded one, whatever the handler did to the object."""
+        failure = failure_of(outcome)
+        assert failure is not None, "what is not applied is a failure"
         reason, error = failure
         notice = [*death_notice(delivery, reason, error, self.limits), *alerts.emits]
         if not self._bury(delivery.entry, reason, error, delivery.fields, ran=1, notice=notice):
             return False
         if alerts.others:
             self.others += alerts.others
-            self.others_weight += sum(other.weight for other in alerts.others)
+            self.held += sum(other.weight for other in alerts.others)
         self.state = self._stored()
         self._note(delivery, NOTHING, reason)
         if type(outcome) is Rejected:
@@ -299,23 +325,23 @@ class _Batch:
         notice: Sequence[EmitAppend],
     ) -> bool:
         size = sum(len(name) + len(value) for name, value in fields.items()) + len(error) * (1 + len(notice))
-        if not self._has_room(1 + len(notice), size, len(self.encoded)):
+        if self.taken and not self._has_room(1 + len(notice), size, len(self.encoded)):
             return False
         tried = (
             self.loaded.trying_attempts + self.loaded.trying_kills if entry == self.loaded.trying_entry else 0
         )
         self.dead.append(DeadAppend(entry, reason, error, tried + ran, fields))
         self.emits += notice
+        self.held += 1 + len(notice)
         self.size += size
         self.taken += 1
         return True
 
     def _has_room(self, count: int, size: int, state: int) -> bool:
-        """What comes first always has: it is within the bounds by itself, or a dead letter that must go somewhere."""
-        held = len(self.emits) + len(self.effects) + self.others_weight + len(self.dead)
-        return self.taken == 0 or (
-            held + count <= self.limits.commit_appends
-            and self.size + size + 2 * state <= self.limits.commit_bytes
+        """Not asked for what comes first: it is within them by itself, or a dead letter that must go somewhere."""
+        limits = self.limits
+        return (
+            self.held + count <= limits.commit_appends and self.size + size + 2 * state <= limits.commit_bytes
         )
 
     def _note(self, delivery: Delivery, appends: Appends, outcome: str) -> None:
@@ -336,7 +362,9 @@ class _Batch:
                 more,
             )
         )
-        self.size += len(data) + sum(map(len, more))
+        self.size += len(data)
+        if more:
+            self.size += sum(map(len, more))
         self.cursor = delivery.entry
 
     def _stored(self) -> State:
@@ -352,24 +380,30 @@ class _Batch:
             counters[f"emits_total|type={name}"] = len(self.emits)
         return counters
 
-    def _after(self, schema: int) -> Loaded:
-        loaded = self.loaded
-        tried = bool(loaded.trying_entry) and not newer(loaded.trying_entry, self.cursor)
-        careful = bool(loaded.careful_until) and newer(loaded.careful_until, self.cursor)
-        return replace(
-            loaded,
-            state=self.encoded if self.new_state else loaded.state,
-            schema=schema if self.new_state else loaded.schema,
-            own_text=True,
-            version=self.version,
-            cursor=self.cursor,
-            parent=self.addressee.parent,
-            careful_until=loaded.careful_until if careful else "",
-            trying_entry="" if tried else loaded.trying_entry,
-            trying_attempts=0 if tried else loaded.trying_attempts,
-            trying_kills=0 if tried else loaded.trying_kills,
-            condemned="" if tried else loaded.condemned,
-        )
+
+def _after(loaded: Loaded, commit: Commit, parent: str) -> Loaded:
+    """The agent once the commit has landed, as a claim would read it."""
+    tried = bool(loaded.trying_entry) and not newer(loaded.trying_entry, commit.cursor)
+    careful = bool(loaded.careful_until) and newer(loaded.careful_until, commit.cursor)
+    return replace(
+        loaded,
+        state=loaded.state if commit.state is None else commit.state,
+        schema=loaded.schema if commit.state is None else commit.schema,
+        own_text=True,
+        version=commit.version,
+        cursor=commit.cursor,
+        parent=parent,
+        careful_until=loaded.careful_until if careful else "",
+        trying_entry="" if tried else loaded.trying_entry,
+        trying_attempts=0 if tried else loaded.trying_attempts,
+        trying_kills=0 if tried else loaded.trying_kills,
+        condemned="" if tried else loaded.condemned,
+    )
+
+
+@lru_cache(maxsize=64)
+def _with_max_state(limits: Limits, max_state: int) -> Limits:
+    return replace(limits, max_state_bytes=max_state)
 
 
 def _current(agent_type: type[Agent[Any]], loaded: Loaded) -> tuple[State, str]:

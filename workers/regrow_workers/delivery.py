@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
 from regrow_signals.ids import check_type
 from regrow_signals.signal import FIELDS, Signal
@@ -32,9 +32,10 @@ class Delivery:
         self.addressee = addressee
         self.entry = entry
         self.fields = fields
-        self.id = cast("str", fields["id"])
-        self.type = cast("str", fields["type"])
-        self.data = cast("str", fields["data"])
+        text: Mapping[str, Any] = fields
+        self.id: str = text["id"]
+        self.type: str = text["type"]
+        self.data: str = text["data"]
         self._signal: Signal | None = None
         self._context: Context | None = None
 

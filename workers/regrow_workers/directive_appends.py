@@ -48,6 +48,10 @@ class Appends:
     size: int = 0
     stop: Stop | None = None
 
+    def weight(self) -> int:
+        """How many of a commit's appends they come to."""
+        return len(self.emits) + len(self.effects) + sum(other.weight for other in self.others)
+
 
 NOTHING: Final = Appends()
 """Of no directives. Shared: nobody adds to it."""

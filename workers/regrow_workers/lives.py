@@ -12,7 +12,7 @@ from regrow_workers.settings import NodeSettings
 from regrow_workers.slots import Phase, Reading, Slot
 from regrow_workers.spawner_link import life_key
 
-__all__ = ["Life", "Pauses", "in_words", "is_progressing", "is_stopped", "must_end"]
+__all__ = ["Life", "Pauses", "in_words", "is_progressing", "is_runnable", "is_stopped", "must_end"]
 
 _PAUSES = 1000
 """Pauses that are remembered: of what is older, a transition of hours gets back a little less than it lost."""
@@ -48,16 +48,28 @@ class Life:
     """It is killed for this, in words."""
     was_stopped: bool = False
     forgotten: bool = False
+    has_started: bool = False
+    """It was seen to have processes of its own, if its own word for that is still to come."""
+    lowered_in: float = 0.0
+    """Since when the transition lasts for which its priority was lowered last."""
+    lowered_at: float | None = None
+    """When that was; None: it has its own priority."""
+    lowered_next: float = 0.0
+    """When what it has started meanwhile is looked for."""
+    cpu_then: tuple[float, float] = (0.0, 0.0)
+    """What it had run, and waited for a processor, by then: seconds."""
 
     @property
     def key(self) -> str:
         return life_key(self.agent, self.incarnation)
 
-    def renew(self) -> None:
-        """Its process has given way to another one, which is still to come."""
+    def renew(self, why: str) -> None:
+        """Its process has given way to another one, which is still to come and will say why."""
+        self.order = {**self.order, "recycled": why}
         self.slot.clear(Phase.BOOT)
         self.pid = self.forked_at = None
         self.beats, self.beats_at = -1, 0.0
+        self.lowered_in, self.lowered_at, self.has_started = 0.0, None, False
 
     def look(self, now: float) -> Reading:
         """Read the slot and remember when its counter last moved."""
@@ -126,6 +138,11 @@ def is_progressing(life: Life, reading: Reading, now: float, heartbeat: float, p
     if reading.phase in TIMED:
         return pauses.spent(reading.since, now) <= life.deadline
     return pauses.spent(max(life.beats_at, life.forked_at), now) <= 2 * heartbeat
+
+
+def is_runnable(life: Life) -> bool:
+    """Whether its main thread runs, or would if it had a processor."""
+    return life.pid is not None and process_state(life.pid) == "R"
 
 
 def is_stopped(life: Life) -> bool:

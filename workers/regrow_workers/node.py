@@ -184,9 +184,9 @@ class Node:
             if late > LATE:
                 log.event(_LOG, "node_was_paused", level=logging.WARNING, seconds=round(late, 3))
             self._tick_at = now + TICK
+            self._watch_spawner(now)
         running = self._roster.judge(now, self._pauses)
         self._reporter.set_running(running, load=self._roster.load)
-        self._watch_spawner(now)
         if self._drain_until is not None:
             self._go_on_draining(now)
 
@@ -291,9 +291,9 @@ class Node:
                 case Stale(lives):
                     for agent, incarnation in lives:
                         self._roster.end_stale(agent, incarnation)
-                case Joined(node):
+                case Joined(node, pooled):
                     if node == self._id:
-                        self._roster.joined(node)
+                        self._roster.joined(node, pooled=pooled)
                 case Declared(node):
                     self._begin_anew(node)
                 case Fatal(error):

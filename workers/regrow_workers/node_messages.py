@@ -35,6 +35,8 @@ class Joined:
     """Redis has taken the node's announcement: from now on it is known under this id."""
 
     node: str
+    pooled: bool
+    """There are pooled agents."""
 
 
 @dataclass(frozen=True, slots=True)

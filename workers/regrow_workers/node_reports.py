@@ -169,7 +169,7 @@ class Reporter(threading.Thread):
                     log.event(_LOG, "report_refused", level=logging.ERROR, script=script, error=str(answer))
                 if handed.joined_as:
                     self._node = handed.joined_as
-                    self._inbox.post(Joined(self._node))
+                    self._inbox.post(Joined(self._node, pooled=answer is True))
                 self._pending.popleft()
 
     def _beat(self, connection: Connection) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from regrow_signals import pool
@@ -13,7 +13,7 @@ from regrow_signals.calls import Call
 from regrow_signals.keys import Keys
 from regrow_signals.pool import SlotName
 from regrow_workers import log
-from regrow_workers.lives import Pauses, in_words, is_stopped
+from regrow_workers.lives import Life, Pauses, in_words, is_stopped
 from regrow_workers.memory_limit import MemoryWatch
 from regrow_workers.pool_hand import InHand
 from regrow_workers.pool_lives import (
@@ -25,7 +25,16 @@ from regrow_workers.pool_lives import (
     started_well,
     superfluous,
 )
-from regrow_workers.reasons import ExitReason, Killed, Knowledge, explain, is_expected, spawner_lost
+from regrow_workers.priority_watch import let_end
+from regrow_workers.reasons import (
+    ExitReason,
+    Killed,
+    Knowledge,
+    WorkerExit,
+    explain,
+    is_expected,
+    spawner_lost,
+)
 from regrow_workers.settings import NodeSettings
 from regrow_workers.shares import over_share
 from regrow_workers.slots import Phase, Reading
@@ -47,14 +56,23 @@ LOOKS_AFTER: Final = (0.1, 1.0)
 class PoolRoster:
     """Belongs to the node's main loop, beside ``Roster``; hands calls in, and never waits.
 
-    1. Once the watchdog has said that there are pooled agents, Redis knows the node and the spawner is ready, there are
-       ``pool_slots`` slots: one that ends is replaced at once, after a pause only if it never served.
+    1. Once Redis or the watchdog has said that there are pooled agents, Redis knows the node and the spawner is ready,
+       there are ``pool_slots`` slots: one that ends is replaced at once, after a pause only if it never served.
     2. A slot that is stuck in one transition loses what it has not begun to others, and while nobody idles it gets a
        stand-in.
     3. The end of a slot is the end of the agent that it had in hand, and of nobody else.
     """
 
-    def __init__(self, settings: NodeSettings, keys: Keys, hand_in: Callable[[Call[Any]], None]) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        keys: Keys,
+        hand_in: Callable[[Call[Any]], None],
+        *,
+        counted: Callable[[Life, Pauses, float], Pauses] = lambda _life, pauses, _now: pauses,
+    ) -> None:
+        """``counted``: the time that counts against a life."""
+        self._counted = counted
         self._settings = settings
         self._keys = keys
         self._hand_in = hand_in
@@ -76,6 +94,10 @@ class PoolRoster:
     def __contains__(self, key: object) -> bool:
         return key in self._lives
 
+    @property
+    def lives(self) -> Collection[SlotLife]:
+        return self._lives.values()
+
     def pids(self) -> list[int]:
         return [life.pid for life in self._lives.values() if life.pid is not None]
 
@@ -90,9 +112,13 @@ class PoolRoster:
         self._wanted = True
         self._fill(time.monotonic())
 
-    def joined(self, node: str) -> None:
-        """Redis knows the node under this id, so what its slots take will be freed if it is lost."""
+    def joined(self, node: str, *, pooled: bool) -> None:
+        """Redis knows the node under this id, so what its slots take will be freed if it is lost.
+
+        ``pooled``: there are pooled agents already. They need no watchdog to go on, so neither does this node.
+        """
         self._node = node
+        self._wanted = self._wanted or pooled
         self._fill(time.monotonic())
 
     def use(self, spawner: SpawnerProcess) -> None:
@@ -123,6 +149,8 @@ class PoolRoster:
         reading = life.slot.read()
         known = Knowledge(life.killed, self._draining, life.asked, life.was_stopped, life.why)
         reason = explain(status, reading, known)
+        if status == WorkerExit.RECYCLED and reading.phase is Phase.RECYCLED:
+            reason = ExitReason(reading.said, "none", False)
         self._ended(life, reading, reason)
         self._give_slot_back(life)
         if started_well(life, reading, time.monotonic()):
@@ -163,7 +191,7 @@ class PoolRoster:
             life.looked = life.look(now)
             if life.looked.phase is not Phase.IDLE:
                 life.busy_at = now
-            why = must_end_slot(life, self._settings, now, pauses)
+            why = must_end_slot(life, self._settings, now, self._counted(life, pauses, now))
             if why is None:
                 why = over_share(self._memory, life, life.looked)
             else:
@@ -253,6 +281,7 @@ class PoolRoster:
             return
         life.killed = why
         life.was_stopped = is_stopped(life)
+        let_end(life)
         self._send_signal(life, signal.SIGKILL)
 
     def _send_signal(self, life: SlotLife, number: signal.Signals) -> None:

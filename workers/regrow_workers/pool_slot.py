@@ -13,7 +13,7 @@ import secrets
 import select
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from regrow_signals import agents, pool
@@ -24,11 +24,12 @@ from regrow_signals.connection import Connection, Interrupted
 from regrow_signals.errors import Conflict, CorruptKey, DirectiveRefused, Fenced, RegrowError, StoreError
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
-from regrow_signals.pool import Claimed, Claims, NodeGone, SlotName
+from regrow_signals.pool import Claimed, Claims, NodeGone, PlainCommit, SlotName
 from regrow_workers import log
 from regrow_workers.agent import Agent
 from regrow_workers.fail_points import FailPoints
 from regrow_workers.own_descriptors import OwnDescriptors
+from regrow_workers.own_priority import PRIORITY, OwnPriority
 from regrow_workers.placement_class import queues_of
 from regrow_workers.pool_step import apply_claimed, cannot_read
 from regrow_workers.process_memory import give_memory_back
@@ -38,7 +39,7 @@ from regrow_workers.slots import Phase, Slot
 from regrow_workers.stop_request import StopRequest
 from regrow_workers.store_watch import StoreWatch
 
-__all__ = ["PoolSlot"]
+__all__ = ["Done", "PoolSlot"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,6 +61,25 @@ MORE: Final = Claims([], [], waiting=True)
 
 class _Adrift(Exception):
     """A round trip went wrong; what was in hand has been freed."""
+
+
+@dataclass(slots=True)
+class Done:
+    """Agents that were worked through: commits without directives go in one call, all others in calls of their own."""
+
+    calls: list[Call[Any]] = field(default_factory=list[Call[Any]])
+    plain: list[PlainCommit] = field(default_factory=list[PlainCommit])
+    owners: list[Owner] = field(default_factory=list[Owner])
+
+    def add(self, owner: Owner, work: PlainCommit | list[Call[Any]]) -> None:
+        self.owners.append(owner)
+        if isinstance(work, PlainCommit):
+            self.plain.append(work)
+        else:
+            self.calls += work
+
+    def __bool__(self) -> bool:
+        return bool(self.owners)
 
 
 class PoolSlot:
@@ -125,6 +145,7 @@ class PoolSlot:
         self._stop = stop
         self._connection.interrupt_fd = stop.fileno()
         self._own = OwnDescriptors(stop.fileno(), self._connection)
+        self._priority = OwnPriority(slot)
         claims = MORE
         while not stop.requested:
             stop.rearm()
@@ -135,6 +156,11 @@ class PoolSlot:
             except NodeGone:
                 slot.note(Phase.SUPERSEDED)
                 return WorkerExit.SUPERSEDED
+            if self._priority.is_low:
+                # What is in hand goes back, and a slot with a priority of its own takes the place.
+                self._leave()
+                slot.note(Phase.RECYCLED, PRIORITY)
+                return WorkerExit.RECYCLED
         self._leave()
         slot.note(Phase.RELEASED, ASKED)
         return WorkerExit.RELEASED
@@ -149,8 +175,8 @@ class PoolSlot:
             return self._round(claims)
         if self._look_again_at and time.monotonic() >= self._look_again_at:
             self._look_again_at = 0.0
-            self._exchange([pool.free_slot(self._keys, self._name)])
-        return self._exchange([], claim=True) if claims.waiting else self._wait()
+            self._exchange(Done([pool.free_slot(self._keys, self._name)]))
+        return self._exchange(Done(), claim=True) if claims.waiting else self._wait()
 
     # A round.
 
@@ -165,10 +191,10 @@ class PoolSlot:
         able = [self._wary(each) for each in claims.agents if not self._is_aside(each.owner.agent)]
         # Last, after the others' commits: what killed a process once may do so again.
         able.sort(key=lambda each: agents.is_careful(each.loaded, each.entries[0][0]))
-        calls = self._work_through(able)
+        done = self._work_through(able)
         for owner, why in claims.unreadable:
-            calls += cannot_read(self._keys, owner, why)
-        claims = self._exchange(calls, claim=not self._stop.requested)
+            done.calls += cannot_read(self._keys, owner, why)
+        claims = self._exchange(done, claim=not self._stop.requested)
         spent = time.monotonic() - began
         if spent < SHORT:
             self._most = min(self._settings.pool_claims, 2 * self._most)
@@ -176,26 +202,24 @@ class PoolSlot:
             self._most = max(1, self._most // 2)
         return claims
 
-    def _work_through(self, claimed: Sequence[Claimed]) -> list[Call[Any]]:
+    def _work_through(self, claimed: Sequence[Claimed]) -> Done:
         """Apply as many as there is time for; the last commits, not yet sent."""
-        calls: list[Call[Any]] = []
-        done: list[Owner] = []
+        done = Done()
         unsent_since = time.monotonic()
         for each in claimed:
             if self._stop.requested:
                 break
             careful = agents.is_careful(each.loaded, each.entries[0][0])
-            if calls and (careful or time.monotonic() - unsent_since > COMMIT_AFTER):
-                self._exchange(calls, let_go=done)
-                calls, done, unsent_since = [], [], time.monotonic()
+            if done and (careful or time.monotonic() - unsent_since > COMMIT_AFTER):
+                self._exchange(done, let_go=done.owners)
+                done, unsent_since = Done(), time.monotonic()
             if careful and not self._announce(each):
                 continue
             began = time.monotonic()
-            calls += self._apply(each)
-            done.append(each.owner)
+            done.add(each.owner, self._apply(each))
             if time.monotonic() - began > SLOW:
                 break
-        return calls
+        return done
 
     def _announce(self, claimed: Claimed) -> bool:
         """Note which signal is tried; whether the agent is still ours."""
@@ -215,9 +239,9 @@ class PoolSlot:
             return claimed  # it is so for longer
         return replace(claimed, loaded=replace(claimed.loaded, careful_until=claimed.entries[-1][0]))
 
-    def _apply(self, claimed: Claimed) -> list[Call[Any]]:
+    def _apply(self, claimed: Claimed) -> PlainCommit | list[Call[Any]]:
         """One slice of one agent: its commit, and what follows from its end, if it ends."""
-        return apply_claimed(
+        calls = apply_claimed(
             claimed,
             self._types[claimed.loaded.type],
             self._slot,
@@ -229,6 +253,8 @@ class PoolSlot:
             clock=self.clock,
             check=self._own.check,
         )
+        self._priority.restore()
+        return calls
 
     def _is_aside(self, agent: str) -> bool:
         return self._aside.get(agent, 0.0) > time.monotonic()
@@ -241,14 +267,18 @@ class PoolSlot:
 
     # Redis.
 
-    def _exchange(
-        self, calls: Sequence[Call[Any]], *, let_go: Sequence[Owner] | None = None, claim: bool = False
-    ) -> Claims:
+    def _exchange(self, done: Done, *, let_go: Sequence[Owner] | None = None, claim: bool = False) -> Claims:
         """Commit, let go (of all in hand, where nothing is said), and claim the next ones: one round trip."""
         self._slot.note(Phase.STORING)
-        owners = list(self._held.values()) if let_go is None else let_go
-        owners = [owner for owner in owners if not self._is_aside(owner.agent)]
-        items: list[Call[Any] | Command[Any]] = [*calls]
+        plain = {each.owner.agent for each in done.plain}
+        owners = [
+            owner
+            for owner in (self._held.values() if let_go is None else let_go)
+            if owner.agent not in plain and not (self._aside and self._is_aside(owner.agent))
+        ]
+        items: list[Call[Any] | Command[Any]] = [*done.calls]
+        if plain:
+            items.append(pool.commit_agents(self._keys, self._name, done.plain))
         if owners:
             items.append(pool.release_agents(self._keys, self._name, owners))
         if claim and time.monotonic() >= self._queues_at:
@@ -260,16 +290,15 @@ class PoolSlot:
         self._fail.reach("before_commit")
         answers = self._trip(items)
         self._fail.reach("after_commit")
-        if owners and not isinstance(answers[len(calls)], CorruptKey):
+        for call, answer in zip(done.calls, answers, strict=False):
+            self._hear(call.hint, answer)
+        at = len(done.calls)
+        if plain:
+            self._hear_plain(done.plain, answers[at])
+            at += 1
+        if owners and not isinstance(answers[at], CorruptKey):
             for owner in owners:
                 del self._held[owner.agent]
-        for call, answer in zip(calls, answers, strict=False):
-            if isinstance(answer, CorruptKey):
-                self._put_aside(call.hint, str(answer))
-            elif isinstance(answer, DirectiveRefused):
-                self._refused.setdefault(call.hint, {})[answer.entry] = (answer.reason, answer.why)
-            elif isinstance(answer, CommitReply):
-                self._refused.pop(call.hint, None)
         if not claim:
             return MORE
         found: Claims | RegrowError = answers[-1]
@@ -280,6 +309,27 @@ class PoolSlot:
         if isinstance(found, RegrowError):
             raise found
         return found
+
+    def _hear(self, agent: str, answer: object) -> None:
+        """What came of an agent's commit."""
+        if isinstance(answer, CommitReply):
+            self._refused.pop(agent, None)
+        elif isinstance(answer, CorruptKey):
+            self._put_aside(agent, str(answer))
+        elif isinstance(answer, DirectiveRefused):
+            self._refused.setdefault(agent, {})[answer.entry] = (answer.reason, answer.why)
+
+    def _hear_plain(
+        self, commits: Sequence[PlainCommit], answer: list[CommitReply | RegrowError] | CorruptKey
+    ) -> None:
+        """The same of those that were let go with their commit; who has a damaged key stays in hand for a while."""
+        for place, commit in enumerate(commits):
+            one = answer if isinstance(answer, CorruptKey) else answer[place]
+            if type(one) is not CommitReply or self._refused:
+                self._told(commit.owner.agent, one)
+                self._hear(commit.owner.agent, one)
+            if not isinstance(one, CorruptKey):
+                del self._held[commit.owner.agent]
 
     def _claim_call(self) -> Call[Claims]:
         self._rounds += 1
@@ -307,13 +357,17 @@ class PoolSlot:
             raise _Adrift from error
         self._watch.answered()
         for item, answer in zip(items, answers, strict=True):
-            if isinstance(answer, Conflict):
-                # A signal gave way to a newer one, or Redis went back in time: the next claim finds what there is now,
-                # and takes it one by one, for what is being tried gives way to none.
-                self._overtaken.add(item.hint)
-            if isinstance(answer, Conflict | Fenced):
-                log.event(_LOG, "commit_refused", level=logging.DEBUG, agent=item.hint, error=str(answer))
+            if isinstance(answer, RegrowError):
+                self._told(item.hint, answer)
         return answers
+
+    def _told(self, agent: str, answer: object) -> None:
+        if isinstance(answer, Conflict):
+            # A signal gave way to a newer one, or Redis went back in time: the next claim finds what there is now,
+            # and takes it one by one, for what is being tried gives way to none.
+            self._overtaken.add(agent)
+        if isinstance(answer, Conflict | Fenced):
+            log.event(_LOG, "commit_refused", level=logging.DEBUG, agent=agent, error=str(answer))
 
     def _free_all(self, error: StoreError) -> None:
         """Nobody knows what came of the last round trip: free whatever Redis has of ours, once it answers."""

@@ -8,11 +8,12 @@ from typing import Any
 from regrow_signals import agents
 from regrow_signals.agents import Owner
 from regrow_signals.calls import Call
+from regrow_signals.commits import is_plain
 from regrow_signals.errors import UnreadableState
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_signals.nodes import ExitReport, report_exit
-from regrow_signals.pool import Claimed
+from regrow_signals.pool import Claimed, PlainCommit, plain_commit
 from regrow_workers import batch
 from regrow_workers.agent import Agent
 from regrow_workers.batch import Ends
@@ -39,8 +40,8 @@ def apply_claimed(
     refused: Mapping[str, tuple[str, str]],
     clock: Callable[[], float],
     check: Callable[[], object],
-) -> list[Call[Any]]:
-    """Apply the first entries, up to the bounds of a slice; the calls that make it true.
+) -> PlainCommit | list[Call[Any]]:
+    """Apply the first entries, up to the bounds of a slice; what makes it true: a commit, or several calls.
 
     While it runs the progress slot says for whom. An exception that is no handler's (initial data that does not fit, a
     defect of ours) ends this agent's life, not the slot. ``check`` raises where the process is not fit to go on: with
@@ -68,7 +69,12 @@ def apply_claimed(
             check_every=settings.check_every,
             refused=refused,
         )
-        calls: list[Call[Any]] = [agents.commit(keys, limits, plan.commit)] if plan.taken else []
+        commit: PlainCommit | list[Call[Any]] = []
+        if plan.taken:
+            plain = plan.ends is None and is_plain(plan.commit)
+            commit = (
+                plain_commit(limits, plan.commit) if plain else [agents.commit(keys, limits, plan.commit)]
+            )
     except MemoryError:
         raise
     except UnreadableState as error:
@@ -80,7 +86,9 @@ def apply_claimed(
     leave_if_copied()
     check()
     slot.note(Phase.STORING)
-    return calls if plan.ends is None else [*calls, *_ends(keys, owner, plan.ends)]
+    if plan.ends is None or isinstance(commit, PlainCommit):
+        return commit
+    return [*commit, *_ends(keys, owner, plan.ends)]
 
 
 def cannot_read(keys: Keys, owner: Owner, why: str) -> list[Call[Any]]:

@@ -18,6 +18,7 @@ from collections.abc import Collection
 
 __all__ = [
     "adopt_orphans",
+    "children_of",
     "descendants",
     "end_group",
     "end_sessions",
@@ -87,20 +88,21 @@ def has_children() -> bool:
 
 def own_children() -> list[int]:
     """Pids of all children of this process; none where the kernel does not tell."""
-    return _children_of("self")
+    return children_of("self")
 
 
 def descendants(pid: int, most: int) -> list[int]:
     """Processes below ``pid``, the nearest first; no more are looked for once there are ``most``."""
-    found = _children_of(str(pid))
+    found = children_of(pid)
     for each in found:  # grows while it is gone through
         if len(found) >= most:
             break
-        found += _children_of(str(each))
+        found += children_of(each)
     return found[:most]
 
 
-def _children_of(who: str) -> list[int]:
+def children_of(who: int | str) -> list[int]:
+    """Pids of the children of a process, of all its threads; none where it has ended, or the kernel does not tell."""
     found: list[int] = []
     with contextlib.suppress(OSError):  # it has ended, or there is no /proc
         for task in os.listdir(f"/proc/{who}/task"):  # noqa: PTH208  for every end of a worker

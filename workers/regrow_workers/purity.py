@@ -133,10 +133,12 @@ class _Guard:
         advice: str = "",
     ) -> Any:
         """Call a handler. Raises ``ImpureHandler`` in ``enforce``, also where the handler swallowed it."""
-        self._shown, self._enforced, self._refused = shown, mode == "enforce", None
-        self._place, self._advice = place, advice
-        self._count += 1
-        closely = (self._enforced or self._count % _SAMPLE == 1) and sys.getprofile() is None
+        if not self._hooked:
+            self.hook()
+        self._shown, self._refused, self._place, self._advice = shown, None, place, advice
+        self._enforced = enforced = mode == "enforce"
+        self._count = count = self._count + 1
+        closely = (enforced or count % _SAMPLE == 1) and sys.getprofile() is None
         self.thread = _thread.get_ident()
         if closely:
             sys.setprofile(self._on_call)
@@ -210,7 +212,6 @@ def guarded(
     mode = mode or guard.mode
     if mode == "off" or guard.thread:
         return function(*arguments)
-    guard.hook()
     return guard.run(function, arguments, shown, mode, place=place, advice=advice)
 
 

@@ -40,7 +40,7 @@ CONNECT_SECONDS = 0.5
 
 SCRIPTS = (
     agents.CLAIM, agents.TRYING, agents.COMMIT, agents.RELEASE, agents.RELOAD,
-    pool.POOL_CLAIM, pool.POOL_RELEASE,
+    pool.POOL_CLAIM, pool.POOL_COMMIT, pool.POOL_RELEASE,
 )  # fmt: skip
 """Those of every worker: given to the server here, so that no worker has to."""
 

@@ -23,7 +23,7 @@ from regrow_workers.journal_lines import digest_of, entry_of
 from regrow_workers.laid_step import laid_step
 from regrow_workers.outcomes import NewState
 from regrow_workers.state import State, encode_state
-from regrow_workers.transition import take
+from regrow_workers.transition import mode_of, take
 
 __all__ = ["ReplayStep", "Replayed", "replay"]
 
@@ -177,7 +177,14 @@ class _Runner:
         state, encoded = start
         delivery = Delivery(self._addressee, line.get("entry", "0-0"), fields)
         outcome, appends = laid_step(
-            take(self._definition, state, delivery, limits=self._limits, before=encoded),
+            take(
+                self._definition,
+                state,
+                delivery,
+                self._limits,
+                before=encoded,
+                mode=mode_of(self._definition),
+            ),
             delivery,
             self._limits,
         )

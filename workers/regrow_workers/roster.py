@@ -17,6 +17,7 @@ from regrow_workers import log
 from regrow_workers.lives import Life, Pauses, in_words, is_progressing, is_stopped, must_end
 from regrow_workers.memory_limit import MemoryWatch
 from regrow_workers.node_messages import Order
+from regrow_workers.priority_watch import let_end
 from regrow_workers.reasons import (
     ExitReason,
     Killed,
@@ -123,7 +124,7 @@ class Roster:
             log.event(
                 _LOG, "worker_recycled", agent=life.agent, incarnation=life.incarnation, reason=reading.said
             )
-            life.renew()
+            life.renew(reading.said.partition(":")[0])
             self._hand_over(life)
             return
         del self._lives[key]
@@ -183,7 +184,7 @@ class Roster:
         if life is not None:
             self._kill(life, Killed.SUPERSEDED)
 
-    def joined(self, node: str) -> None:
+    def joined(self, node: str, *, pooled: bool) -> None:
         """Redis knows the node. Its orders come by themselves, so there is nothing to do for it."""
 
     def end_all_unreported(self) -> None:
@@ -214,13 +215,14 @@ class Roster:
         self._memory.begin(now)
         for life in self._lives.values():
             reading = life.look(now)
+            counted = self._counted(life, pauses, now)
             why = must_end(
                 life,
                 reading,
                 now,
                 start_timeout=self._settings.start_timeout,
                 node_timeout=self._settings.node_timeout,
-                pauses=pauses,
+                pauses=counted,
                 is_stopped=partial(is_stopped, life),
             )
             if why is None:
@@ -229,11 +231,16 @@ class Roster:
                 life.why = in_words(why, life, self._settings)
             if why is not None:
                 self._kill(life, Killed.DRAINED if self.draining and why is Killed.SHUTDOWN_TIME else why)
-            if is_progressing(life, reading, now, self._settings.heartbeat, pauses):
+            if is_progressing(life, reading, now, self._settings.heartbeat, counted):
                 running.append((life.agent, life.incarnation))
         return running
 
     # Below: what the above is made of.
+
+    def _counted(self, life: Life, pauses: Pauses, now: float) -> Pauses:
+        """The time that counts against a life."""
+        del life, now
+        return pauses
 
     def _hand_to(self, spawner: SpawnerProcess, order: Order, agent: str, incarnation: int) -> None:
         slot = spawner.slots.take()
@@ -287,6 +294,7 @@ class Roster:
         life.killed = why
         # A process that somebody stopped (SIGSTOP) is no evidence against the signal in its hand.
         life.was_stopped = is_stopped(life)
+        let_end(life)
         self._send_signal(life, signal.SIGKILL)
 
     def _send_signal(self, life: Life, number: signal.Signals) -> None:

@@ -35,6 +35,8 @@ class NodeSettings:
     drain: float = 4.0
     deadline: float = 5.0
     shutdown: float = 5.0
+    lower_after: float = 0.05
+    """Seconds in one transition after which a worker's priority is lowered; 0: never."""
     read_count: int = 100
     read_block: float = 1.0
     check_every: int = 100
@@ -68,7 +70,7 @@ class NodeSettings:
             raise BadSetting(
                 f"max_memory must be at least 1 byte, not {self.max_memory}; max_processes at least 0"
             )
-        for name in ("drain", "shutdown"):
+        for name in ("drain", "shutdown", "lower_after"):
             if getattr(self, name) < 0:
                 raise BadSetting(f"{name} must not be negative, not {getattr(self, name)}")
         if self.node_timeout < 2 * self.heartbeat:

@@ -20,7 +20,7 @@ def over_share(watch: MemoryWatch, life: Life, reading: Reading) -> Killed | Non
     """Why the life has to be ended, said in its ``why`` and in the log; None, also if it is not looked at now."""
     if life.killed is not None or life.pid is None or not watch.is_due(reading):
         return None
-    below = descendants(life.pid, life.max_processes + 1) if reading.has_children else []
+    below = descendants(life.pid, life.max_processes + 1) if reading.has_children or life.has_started else []
     if len(below) > life.max_processes:
         life.why = f"it started more than {life.max_processes} processes (max_processes)"
         _tell(life, "over_processes", max_processes=life.max_processes)

@@ -1,12 +1,13 @@
 """Progress slots: shared memory in which each worker notes what it is at, readable after its death.
 
-A slot has four parts, each with one writer, so no lock is needed:
+A slot has five parts, each with one writer, so no lock is needed:
 
 * the beat counter, bumped by the worker's progress thread twice a second (a process that is frozen, or whose native
   code holds the interpreter lock, does not bump it);
 * the work: phase, since when (monotonic, one clock for all processes of the host), acceptance id in hand;
 * what the worker said last: a short text, for the reason of its end;
-* for whom it works, where it works for many: written while nothing is in hand.
+* for whom it works, where it works for many: written while nothing is in hand;
+* how often the node has lowered its priority: written by the node, after it did.
 
 A reader may meet a half-written work part: it reads until two looks agree.
 """
@@ -27,13 +28,15 @@ __all__ = ["SLOT_BYTES", "TEXT_BYTES", "Phase", "Reading", "Slot", "SlotTable"]
 SLOT_BYTES = 2048
 HOLDER_BYTES = 256
 _BEATS = struct.Struct("=QQ")  # beats, whether it has child processes
-_WORK = struct.Struct("=QdQQ")  # phase, since, entry's milliseconds, entry's sequence
+_WORK = struct.Struct("=Qd48p")  # phase, since, entry: two numbers of up to 20 digits and a dash
 _LENGTH = struct.Struct("=Q")
+_LOWERED = struct.Struct("=Q")
 _WORK_AT = _BEATS.size
 _LENGTH_AT = _WORK_AT + _WORK.size
 _HOLDER_LENGTH_AT = _LENGTH_AT + _LENGTH.size
 _HOLDER_AT = _HOLDER_LENGTH_AT + _LENGTH.size
-_TEXT_AT = _HOLDER_AT + HOLDER_BYTES
+_LOWERED_AT = _HOLDER_AT + HOLDER_BYTES
+_TEXT_AT = _LOWERED_AT + _LOWERED.size
 TEXT_BYTES = SLOT_BYTES - _TEXT_AT
 
 
@@ -57,6 +60,10 @@ class Phase(IntEnum):
     HANDED_OVER = 17
 
 
+_APPLYING = int(Phase.APPLYING)
+_note_work, _now = _WORK.pack_into, time.monotonic
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One look at a slot. ``entry`` is the acceptance id in hand, empty outside a transition."""
@@ -77,6 +84,7 @@ class Slot:
     def __init__(self, memory: mmap.mmap | bytearray, index: int) -> None:
         self._memory = memory
         self._at = index * SLOT_BYTES
+        self._work_at = self._at + _WORK_AT
         self._beats = 0
         self.index = index
 
@@ -87,10 +95,7 @@ class Slot:
 
     def begin(self, entry: str) -> None:
         """A transition begins with this entry in hand. Called for every signal: one pack, no allocation to speak of."""
-        ms, _, seq = entry.partition("-")
-        _WORK.pack_into(
-            self._memory, self._at + _WORK_AT, Phase.APPLYING, time.monotonic(), int(ms), int(seq or 0)
-        )
+        _note_work(self._memory, self._work_at, _APPLYING, _now(), entry.encode())
 
     def note(self, phase: Phase, said: str | None = None) -> None:
         """The worker is at ``phase`` now, nothing in hand; ``said`` is kept for the reason of its end."""
@@ -98,7 +103,7 @@ class Slot:
             text = said.encode("utf-8", "replace")[:TEXT_BYTES]
             self._memory[self._at + _TEXT_AT : self._at + _TEXT_AT + len(text)] = text
             _LENGTH.pack_into(self._memory, self._at + _LENGTH_AT, len(text))
-        _WORK.pack_into(self._memory, self._at + _WORK_AT, phase, time.monotonic(), 0, 0)
+        _note_work(self._memory, self._work_at, phase, _now(), b"")
 
     def hold(self, holder: str) -> None:
         """What is begun from now on is for ``holder`` (ASCII, at most 256 bytes). Only with nothing in hand."""
@@ -108,9 +113,24 @@ class Slot:
 
     def end_in_hand(self, phase: Phase, said: str) -> None:
         """The worker ends in the transition that it is in: what is in hand stays."""
-        _, _, ms, seq = self._steady_work()
+        _, _, entry = self._steady_work()
         self.note(phase, said)
-        _WORK.pack_into(self._memory, self._at + _WORK_AT, phase, time.monotonic(), ms, seq)
+        _note_work(self._memory, self._work_at, phase, _now(), entry)
+
+    def note_lowered(self) -> None:
+        """Node only, once the priority of the process is lowered."""
+        _LOWERED.pack_into(self._memory, self._at + _LOWERED_AT, self.lowered + 1)
+
+    @property
+    def lowered(self) -> int:
+        """How often that was."""
+        found: int = _LOWERED.unpack_from(self._memory, self._at + _LOWERED_AT)[0]
+        return found
+
+    def glance(self) -> tuple[int, float]:
+        """Phase and since when, cheaply: one look, which may have met a half-written slot."""
+        phase, since, _ = _WORK.unpack_from(self._memory, self._work_at)
+        return phase, since
 
     def let_go(self) -> None:
         """In a copy of the worker's process: the slot is not its own. ``begin`` and ``note`` raise TypeError then."""
@@ -123,13 +143,20 @@ class Slot:
         self.note(phase)
 
     def read(self) -> Reading:
-        phase, since, ms, seq = self._steady_work()
+        phase, since, entry = self._steady_work()
         beats, has_children = _BEATS.unpack_from(self._memory, self._at)
         (length,) = _LENGTH.unpack_from(self._memory, self._at + _LENGTH_AT)
         start = self._at + _TEXT_AT
         said = self._memory[start : start + min(length, TEXT_BYTES)].decode("utf-8", "replace")
-        entry = f"{ms}-{seq}" if ms else ""
-        return Reading(beats, Phase(phase), since, entry, said, self._holder(), bool(has_children))
+        return Reading(
+            beats,
+            Phase(phase),
+            since,
+            entry.decode("ascii", "replace"),
+            said,
+            self._holder(),
+            bool(has_children),
+        )
 
     def _holder(self) -> str:
         (length,) = _LENGTH.unpack_from(self._memory, self._at + _HOLDER_LENGTH_AT)
@@ -140,10 +167,10 @@ class Slot:
             else ""
         )
 
-    def _steady_work(self) -> tuple[int, float, int, int]:
-        last = _WORK.unpack_from(self._memory, self._at + _WORK_AT)
+    def _steady_work(self) -> tuple[int, float, bytes]:
+        last = _WORK.unpack_from(self._memory, self._work_at)
         for _ in range(100):
-            again = _WORK.unpack_from(self._memory, self._at + _WORK_AT)
+            again = _WORK.unpack_from(self._memory, self._work_at)
             if again == last:
                 return again
             last = again

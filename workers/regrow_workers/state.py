@@ -39,7 +39,12 @@ _LONGEST_NUMBER: Final = 4_300
 _LONG_NUMBER: Final = re.compile(r"[0-9]{4301}")
 
 _INHERITED: Final = cast("int", object())
-_set = object.__setattr__
+
+# The four slots of a model, set past its ``__setattr__`` and without a look-up by name: it is done for every signal.
+_set_values, _set_named, _set_extra, _set_private = (
+    cast("Callable[[Any, Any], None]", vars(BaseModel)[slot].__set__)
+    for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
 
 
 class State(BaseModel):
@@ -98,10 +103,10 @@ class State(BaseModel):
             return _evolve_whole(self, changes)
         # What BaseModel.__copy__ does, without its deep looks: fields are frozen and private ones refused above.
         copy = cls.__new__(cls)
-        _set(copy, "__dict__", self.__dict__.copy())
-        _set(copy, "__pydantic_fields_set__", self.__pydantic_fields_set__.copy())
-        _set(copy, "__pydantic_extra__", None)
-        _set(copy, "__pydantic_private__", None)
+        _set_values(copy, self.__dict__.copy())
+        _set_named(copy, self.__pydantic_fields_set__.copy())
+        _set_extra(copy, None)
+        _set_private(copy, None)
         validate = shape.assign
         try:
             for name, value in changes.items():
@@ -110,15 +115,16 @@ class State(BaseModel):
             raise _refused_change(cls, changes, error) from None
         if self.__pydantic_extra__ is not None:
             # Only now: an assignment to a model that forbids extra fields drops them.
-            _set(copy, "__pydantic_extra__", self.__pydantic_extra__)
+            _set_extra(copy, self.__pydantic_extra__)
         return copy
 
 
 def encode_state(state: State, *, max_bytes: int | None = None) -> str:
     """The state as strict JSON text. ``NotStrictJSON`` or ``TooLarge`` if it cannot be stored and read back."""
     cls = type(state)
+    shape = cls.__regrow_shape__ or _shape_of(cls)
     try:
-        raw = cls.__pydantic_serializer__.to_json(state, by_alias=False)
+        raw = shape.to_json(state, by_alias=False)
         text = raw.decode()
     except (PydanticSerializationError, UnicodeError, ValueError, RecursionError) as error:
         raise NotStrictJSON(f"{cls.__name__} is not strict JSON: {one_line(error)}") from None
@@ -126,10 +132,10 @@ def encode_state(state: State, *, max_bytes: int | None = None) -> str:
         text = dumps({**json.loads(text), **state.__pydantic_extra__})
     if max_bytes is not None and len(raw) > max_bytes:
         raise TooLarge(f"{cls.__name__} is {len(raw):,} bytes as JSON; max_state is {max_bytes:,}")
-    shape = cls.__regrow_shape__ or _shape_of(cls)
     if shape.may_hide_nonfinite:
         check_finite(state, cls.__name__)
-    _check_readable(shape, cls, text)
+    if shape.may_nest or len(text) > _LONGEST_NUMBER or "NaN" in text or "Infinity" in text:
+        _check_readable(cls, text)
     return text
 
 
@@ -183,6 +189,7 @@ class _Shape:
     """What ``evolve`` and ``encode_state`` need to know of a class; found once, at its first use."""
 
     assign: Callable[[Any, str, Any], Any]
+    to_json: Callable[..., bytes]
     whole: bool
     """A validator looks at several fields at once: changes are validated together."""
     may_nest: bool
@@ -193,6 +200,7 @@ def _shape_of(cls: type[State]) -> _Shape:
     decorators = cls.__pydantic_decorators__
     shape = _Shape(
         assign=cls.__pydantic_validator__.validate_assignment,
+        to_json=cls.__pydantic_serializer__.to_json,
         whole=bool(decorators.model_validators or decorators.root_validators),
         may_nest=may_nest(cls),
         may_hide_nonfinite=may_hide_nonfinite(cls),
@@ -227,7 +235,7 @@ def _evolve_whole(state: S, changes: Mapping[str, Any]) -> S:
         new = cls.model_validate({**state.__dict__, **changes}, by_name=True)
     except ValidationError as error:
         raise BadPayload(f"{cls.__name__}: {first_problem(error)}") from None
-    _set(new, "__pydantic_extra__", state.__pydantic_extra__)
+    _set_extra(new, state.__pydantic_extra__)
     return new
 
 
@@ -242,12 +250,12 @@ def _unknown_field(cls: type[State], name: str) -> BadInput:
     return BadPayload(f"{cls.__name__} has no field {name!r}{did_you_mean(name, cls.__pydantic_fields__)}")
 
 
-def _check_readable(shape: _Shape, cls: type[State], text: str) -> None:
+def _check_readable(cls: type[State], text: str) -> None:
     """Text is parsed again only where a quick look cannot rule out that it is unreadable."""
     if (
         "NaN" in text
         or "Infinity" in text
         or (len(text) > _LONGEST_NUMBER and _LONG_NUMBER.search(text))
-        or (shape.may_nest and text.count("[") + text.count("{") > _DEPTH_BOUND)
+        or text.count("[") + text.count("{") > _DEPTH_BOUND
     ):
         loads(text, max_depth=_DEPTH_BOUND, what=cls.__name__)

@@ -28,9 +28,13 @@ def stored_agent(
     child: ChildSpec,
     *,
     inherited: Mapping[str, Any] | None = None,
-    fallback: tuple[int, int] = (3, 5),
+    fallback: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
-    """An agent's stored form. ``inherited``: the limit that its supervisor gives children; ``fallback``: its budget."""
+    """An agent's stored form. ``inherited``: the limit that its supervisor gives children; ``fallback``: its budget.
+
+    Where the supervisor is not known yet (a child that comes at run time), its limit has only what its spec says: the
+    rest is the supervisor's, filled in when it takes the child.
+    """
     stored: dict[str, Any] = {
         "id": child.id,
         "restart": child.restart,
@@ -119,7 +123,7 @@ def _start(child: ChildSpec) -> dict[str, Any]:
 
 
 def _limit(
-    child: ChildSpec, inherited: Mapping[str, Any] | None, fallback: tuple[int, int]
+    child: ChildSpec, inherited: Mapping[str, Any] | None, fallback: tuple[int, int] | None
 ) -> Mapping[str, Any] | None:
     """A child's own budget: if it asks for one, or is pooled; what it leaves open is the supervisor's."""
     own = (child.max_restarts, child.max_seconds, child.on_exceeded)
@@ -127,8 +131,8 @@ def _limit(
         return inherited
     max_seconds = child.max_seconds
     seconds = max_seconds.total_seconds() if isinstance(max_seconds, timedelta) else max_seconds
-    return {
-        "max_restarts": fallback[0] if child.max_restarts is None else child.max_restarts,
-        "max_seconds": fallback[1] if seconds is None else seconds,
-        "on_exceeded": child.on_exceeded or "park",
-    }
+    told = {"max_restarts": child.max_restarts, "max_seconds": seconds, "on_exceeded": child.on_exceeded}
+    said = {field: value for field, value in told.items() if value is not None}
+    if fallback is None:
+        return said
+    return {"max_restarts": fallback[0], "max_seconds": fallback[1], "on_exceeded": "park", **said}

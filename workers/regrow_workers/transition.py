@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import ValidationError
 
@@ -37,8 +37,17 @@ if TYPE_CHECKING:
     from regrow_workers.definition import Definition
 
 __all__ = [
-    "apply", "argument_of", "concluded", "crashed", "handle", "handler_for", "no_handler", "refuse_changed", "take",
-]  # fmt: skip
+    "apply",
+    "argument_of",
+    "concluded",
+    "crashed",
+    "handle",
+    "handler_for",
+    "mode_of",
+    "no_handler",
+    "refuse_changed",
+    "take",
+]
 
 _DEFAULT: Limits = Limits()
 
@@ -54,19 +63,20 @@ def apply(
 ) -> Outcome:
     """What ``signal`` does to ``state``. With ``before``, the state's JSON, a handler that changed it is found."""
     delivery = Delivery.example(signal, ctx or Context.example(signal))
-    return take(agent_type.definition, state, delivery, limits=limits, before=before)
+    definition = agent_type.definition
+    return take(definition, state, delivery, limits, before=before, mode=mode_of(definition))
 
 
 def take(
     definition: Definition,
     state: State,
     delivery: Delivery,
-    *,
     limits: Limits,
+    *,
     before: str | None,
-    mode: GuardMode | None = None,
+    mode: GuardMode,
 ) -> Outcome:
-    """``apply`` without the making of signals: what the batch planner calls. ``mode``: see ``handle``."""
+    """``apply`` without the making of signals: what the batch planner calls. ``mode``: of the guard."""
     if definition.hooks:
         from regrow_workers.hooked_transition import (
             take_hooked,  # built on this module, and most types have no hooks
@@ -74,8 +84,8 @@ def take(
 
         return take_hooked(definition, state, delivery, limits=limits, before=before, mode=mode)
     handler = handler_for(definition, state, delivery.type)
-    if not isinstance(handler, Handler):
-        return handler
+    if type(handler) is not Handler:
+        return cast("Outcome", handler)
     modes = definition.modes
     mode_before = modes.of(state) if modes is not None else ""
     try:
@@ -151,16 +161,12 @@ def handle(
     argument: object,
     delivery: Delivery,
     *,
-    mode: GuardMode | None = None,
+    mode: GuardMode,
 ) -> tuple[State | None, Sequence[Directive]]:
-    """Call the handler; raises what it raises, and ``ImpureHandler`` where it returned no ``Step``.
-
-    ``mode`` of the guard; None: the agent type's own, else the process's.
-    """
+    """Call the handler; raises what it raises, and ``ImpureHandler`` where it returned no ``Step``."""
     arguments: tuple[object, ...] = (definition.instance, state, argument)
     if handler.takes_context:
         arguments = (*arguments, delivery.context())
-    mode = mode or definition.guard or guard.mode
     returned: Any = (
         handler.function(*arguments)
         if mode == "off"
@@ -172,6 +178,11 @@ def handle(
     if definition.schedules and step[1]:
         refuse_declared(definition.schedules, step[1], handler.shown)
     return step
+
+
+def mode_of(definition: Definition, own: GuardMode | Literal[""] = "") -> GuardMode:
+    """Of the guard: what the agent says, else its type, else the process."""
+    return own or definition.guard or guard.mode
 
 
 def refuse_changed(handler: Handler, state: State, before: str) -> None:

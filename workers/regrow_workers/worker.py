@@ -36,6 +36,7 @@ from regrow_workers.elsewhere import Elsewhere
 from regrow_workers.fail_points import FailPoints
 from regrow_workers.fork_copies import leave_if_copied
 from regrow_workers.own_descriptors import OwnDescriptors
+from regrow_workers.own_priority import PRIORITY, OwnPriority
 from regrow_workers.process_memory import give_memory_back
 from regrow_workers.reasons import ASKED, NEWER_CODE, SHUTDOWN, UNREADABLE, WorkerExit
 from regrow_workers.settings import NodeSettings
@@ -117,6 +118,7 @@ class Worker:
         self._stop = stop
         self._connection.interrupt_fd = stop.fileno()
         self._own = OwnDescriptors(stop.fileno(), self._connection)
+        self._priority = OwnPriority(slot)
         # Called before every handler: nothing stands between it and the slot but in a crash test.
         self._before: Callable[[str], None] = (
             self._begin_and_fail if self._settings.fail_points else slot.begin
@@ -140,7 +142,7 @@ class Worker:
             if self._connection.generation != self._generation:
                 self._reload()
                 entries = []
-            if worn := self._wear.is_spent(self._loaded.version):
+            if worn := self._is_worn():
                 # What is in hand lies in the mailbox still: a fresh process of this life takes it up.
                 self._slot.note(Phase.RECYCLED, worn)
                 return WorkerExit.RECYCLED
@@ -188,10 +190,10 @@ class Worker:
         while plan is not None and plan.taken:
             entries = entries[plan.taken :]
             sent = self._send_commit(plan, entries)
-            ahead = None
-            if entries and plan.ends is None and not agents.is_careful(plan.after, entries[0][0]):
-                ahead = self._plan_ahead(plan.after, entries)
-            read = self._receive_commit(plan, sent)
+            ahead, after = None, plan.after
+            if entries and plan.ends is None and not agents.is_careful(after, entries[0][0]):
+                ahead = self._plan_ahead(after, entries)
+            read = self._receive_commit(plan, sent, after)
             if read is None:
                 return [], None
             entries += read
@@ -202,7 +204,7 @@ class Worker:
                 self._stop.requested
                 or self._loaded.blocked
                 or self._connection.generation != self._generation
-                or self._wear.is_spent(self._loaded.version)
+                or self._is_worn()
             ):
                 plan = ahead
         return entries, plan.ends if plan is not None else None
@@ -230,7 +232,12 @@ class Worker:
             nowhere=self._elsewhere.nowhere,
         )
         leave_if_copied()
+        self._priority.restore()
         return plan
+
+    def _is_worn(self) -> str:
+        """Why a fresh process is to go on, or ''."""
+        return self._wear.is_spent(self._loaded.version) or (PRIORITY if self._priority.is_low else "")
 
     def _announce(self, entry: str) -> bool:
         """Careful, after an end that was not clean: note in Redis which signal is tried, before it is.
@@ -302,7 +309,8 @@ class Worker:
 
     def _claim(self) -> Entries:
         """Claim, and in the same round trip read what waits: the mailbox begins after the cursor."""
-        claim = agents.claim(self._keys, self._limits, self._owner, pid=os.getpid())
+        recycled = self._order.get("recycled", "")
+        claim = agents.claim(self._keys, self._limits, self._owner, pid=os.getpid(), recycled=recycled)
         read = stream_command(self._mailbox, "0-0", 2 * self._settings.read_count, None)
         loaded, entries = self._exchange([claim, read])
         self._generation = self._connection.generation
@@ -369,8 +377,8 @@ class Worker:
         read = stream_command(self._mailbox, last, self._settings.read_count, None)
         return self._connection.send([commit, read] if len(rest) <= self._settings.read_count else [commit])
 
-    def _receive_commit(self, plan: CommitPlan, sent: Sent) -> Entries | None:
-        """What was read after it. None: it did not stand, and the base is to be loaded anew."""
+    def _receive_commit(self, plan: CommitPlan, sent: Sent, after: Loaded) -> Entries | None:
+        """What was read after it; the base is ``after`` now. None: it did not stand, the base is to be loaded anew."""
         self._slot.note(Phase.STORING)
         try:
             reply, *read = self._exchange(sent.items, sent)
@@ -385,7 +393,7 @@ class Worker:
             return None
         self._refused.clear()
         self._fail.reach("after_commit")
-        self._base = replace(plan.after, blocked=reply.blocked)
+        self._base = after if after.blocked == reply.blocked else replace(after, blocked=reply.blocked)
         found: Entries = read[0] if read else []
         return found
 

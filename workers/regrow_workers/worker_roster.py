@@ -7,9 +7,10 @@ from typing import Any
 
 from regrow_signals.calls import Call
 from regrow_signals.keys import Keys
-from regrow_workers.lives import Pauses
+from regrow_workers.lives import Life, Pauses
 from regrow_workers.node_messages import Order
 from regrow_workers.pool_roster import PoolRoster
+from regrow_workers.priority_watch import PriorityWatch
 from regrow_workers.reasons import Killed
 from regrow_workers.roster import Roster
 from regrow_workers.settings import NodeSettings
@@ -25,8 +26,9 @@ class WorkerRoster(Roster):
         self, settings: NodeSettings, keys: Keys, hand_in: Callable[[Call[Any]], None], *, every: float
     ) -> None:
         super().__init__(settings, keys, hand_in)
-        self._pool = PoolRoster(settings, keys, hand_in)
+        self._pool = PoolRoster(settings, keys, hand_in, counted=self._counted)
         self._every = every
+        self._priority = PriorityWatch(settings.lower_after, every)
         self._judge_at = 0.0
         self._running: list[tuple[str, int]] = []
 
@@ -37,7 +39,7 @@ class WorkerRoster(Roster):
         return [*super().pids(), *self._pool.pids()]
 
     def next_due(self) -> float:
-        return min(super().next_due(), self._pool.next_due())
+        return min(super().next_due(), self._pool.next_due(), self._priority.next_due(len(self)))
 
     def use(self, spawner: SpawnerProcess, types: Collection[str]) -> None:
         super().use(spawner, types)
@@ -73,9 +75,9 @@ class WorkerRoster(Roster):
         super().end_all_unreported()
         self._pool.end_all_unreported()
 
-    def joined(self, node: str) -> None:
-        super().joined(node)
-        self._pool.joined(node)
+    def joined(self, node: str, *, pooled: bool) -> None:
+        super().joined(node, pooled=pooled)
+        self._pool.joined(node, pooled=pooled)
 
     def drain(self, within: float) -> None:
         super().drain(within)
@@ -86,8 +88,12 @@ class WorkerRoster(Roster):
         self._pool.kill_all(why)
 
     def judge(self, now: float, pauses: Pauses) -> list[tuple[str, int]]:
+        self._priority.look((*self._lives.values(), *self._pool.lives), now)
         self._pool.judge(now, pauses)
         if now >= min(self._judge_at, super().next_due()):
             self._judge_at = now + self._every
             self._running = super().judge(now, pauses)
         return self._running
+
+    def _counted(self, life: Life, pauses: Pauses, now: float) -> Pauses:
+        return self._priority.counted(life, pauses, now)

@@ -41,7 +41,7 @@
 -- ARGV 28 others           how many directives of other kinds
 -- ARGV ... lists           kind keys n, word.. (of others) | target | entry reason error attempts n field.. | target no (0: to subscribers), n, field.. |
 --                          id name args timeout retries idempotent backoff queue traceparent tracestate |
---                          entry version directives digest outcome signal type at_ms source data state n word.. |
+--                          entry version directives digest outcome signal type at_ms source data n word.. |
 --                          counter, by
 -- REPLY ok <landed before> <blocked> <held>
 -- REPLY corrupt <key> <why>
@@ -219,7 +219,8 @@ end
 
 if kinds then kinds.write(others, work, false) end
 
-at = write_journal(journal, transitions, at, ARGV[14], ARGV[21])
+write_journal(journal, transitions, at, ARGV[21])
+at = journal_end(transitions, at)
 
 for _ = 1, raises do
   count(counters, ARGV[at + 1], ARGV[at + 2])

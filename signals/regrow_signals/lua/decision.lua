@@ -1,6 +1,6 @@
 -- decision: one event is one step: all that the leader decided about it, or nothing.
 -- KEYS 1 leader string        must hold our token
--- KEYS 2 exits stream         the watchdog's mailbox: the event's entry is deleted
+-- KEYS 2 exits stream         the watchdog's mailbox: the entries of the event are deleted
 -- KEYS 3 agents zset          registered agents
 -- KEYS 4 nodes zset           nodes by their last beat
 -- KEYS 5 supervisors set      paths of all supervisors
@@ -78,9 +78,10 @@ local wrong = corrupt(types)
 if wrong then return wrong end
 
 if ARGV[1] == '' or redis.call('GET', leader) ~= ARGV[1] then return {'refused', 'not_leader'} end
-local entry = plan.exits_entry
-if entry ~= '' and #redis.call('XRANGE', exits, entry, entry) == 0 then
-  return {'refused', 'conflict', 'exits entry ' .. entry .. ' is gone'}
+for _, entry in ipairs(plan.exits_entries) do
+  if #redis.call('XRANGE', exits, entry, entry) == 0 then
+    return {'refused', 'conflict', 'exits entry ' .. entry .. ' is gone'}
+  end
 end
 for _, write in ipairs(plan.supervisors) do
   local version = redis.call('HGET', write.key, 'version') or '0'
@@ -251,7 +252,7 @@ for _, reply in ipairs(plan.replies) do
   redis.call('RPUSH', reply.key, reply.json)
   redis.call('PEXPIRE', reply.key, 60000)
 end
-if entry ~= '' then redis.call('XDEL', exits, entry) end
+for _, entry in ipairs(plan.exits_entries) do redis.call('XDEL', exits, entry) end
 for _, raise in ipairs(plan.counters) do count(counters, raise[1], raise[2]) end
 for _, flat in ipairs(plan.events) do
   redis.pcall('XADD', events, 'MAXLEN', '~', ARGV[2], '*', 'at_ms', now, unpack(flat))

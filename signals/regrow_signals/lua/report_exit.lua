@@ -1,7 +1,7 @@
 -- report_exit: a node tells how a process of its own ended; only the current incarnation's first report counts.
 -- KEYS 1 agent hash       the agent's record
 -- KEYS 2 exits stream     the watchdog's mailbox
--- KEYS 3 counters hash    exits by reason
+-- KEYS 3 counters hash    exits by reason; lives that went to newer code
 -- KEYS 4 events stream    life events
 -- ARGV 1 agent_id         the agent
 -- ARGV 2 incarnation      that ended
@@ -41,4 +41,7 @@ local word = record_exit(agent, exit, now)
 if word ~= 'recorded' then return {word} end
 tell_exit(exits, counters, events, agent, {agent = ARGV[1], incarnation = ARGV[2], node = ARGV[3], reason = ARGV[4],
   kind = ARGV[5], charged = ARGV[7], detail = ARGV[11], max_events = ARGV[10]}, now)
+if ARGV[5] == 'newer_code' then
+  count(counters, 'workers_recycled_total|type=' .. (redis.call('HGET', agent, 'type') or '') .. '|reason=newer_code', 1)
+end
 return {'recorded'}

@@ -175,7 +175,7 @@ class Executor:
         try:
             # The alarm is set before the slot says so: from outside, a call is never older than from inside.
             with time_limit(claimed.timeout_ms / 1000):
-                self._slot.begin("0")
+                self._slot.begin("")
                 result = prepared.effect.call(run, prepared.values)
         except TimeLimitExceeded:
             return settlement.after_timeout(held)

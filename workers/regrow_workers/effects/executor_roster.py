@@ -101,8 +101,9 @@ class ExecutorRoster:
         self._spawner = spawner
         self._fill()
 
-    def joined(self, node: str) -> None:
+    def joined(self, node: str, *, pooled: bool) -> None:
         """From now on a claim under this node's name is the claim of a node that Redis knows: not before."""
+        del pooled
         self._node = node
         self._fill()
 

@@ -3,8 +3,8 @@
 local LOADED = {'type', 'birth', 'state', 'schema', 'version', 'cursor', 'careful_until', 'trying', 'init', 'max_attempts',
   'max_kills', 'blocked', 'supervisor', 'max_state', 'guard', 'parent', 'exit_reason'}
 
-local function loaded(agent)
-  local record = redis.call('HMGET', agent, unpack(LOADED))
+-- `record`: the values of these fields.
+local function loaded_of(agent, record)
   for i = 1, 6 do
     if not record[i] then return {'corrupt', agent, 'has no field ' .. LOADED[i]} end
   end
@@ -13,4 +13,8 @@ local function loaded(agent)
   local reply = {'ok'}
   for i = 1, #LOADED do reply[i + 1] = record[i] or '' end
   return reply
+end
+
+local function loaded(agent)
+  return loaded_of(agent, redis.call('HMGET', agent, unpack(LOADED)))
 end

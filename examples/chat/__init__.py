@@ -1,0 +1,1 @@
+"""A language model with tools: one agent for each chat, which outlives every process that worked for it."""
