@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from regrow.pool_view import PoolView
+from regrow_signals.census import NAMED, Census
 from regrow_signals.keys import Keys
 from regrow_signals.server_check import FLOOR
+from regrow_signals.views import Listed
 from regrow_supervisor.restart_types import is_unreadable
 
 __all__ = [
@@ -19,9 +23,11 @@ __all__ = [
     "judge_eviction",
     "judge_key_types",
     "judge_leader",
+    "judge_letters",
     "judge_memory",
     "judge_nodes",
     "judge_persistence",
+    "judge_pool",
     "judge_python",
     "judge_rights",
     "judge_version",
@@ -201,22 +207,52 @@ def judge_nodes(ages: Mapping[str, float], node_timeout: float) -> Check:
     return Check("nodes", "OK", f"{len(alive)} alive")
 
 
-def judge_agents(count: int, parked: Mapping[str, str], waiting: Mapping[str, str]) -> Check:
-    """``count`` agents are on their supervisors' records; those that do not run though they are wanted, with why."""
-    unreadable = [agent for agent, reason in parked.items() if is_unreadable(reason)]
+def judge_agents(census: Census, reasons: Mapping[str, str]) -> Check:
+    """Agents that do not run though they are wanted. ``reasons``: of those that the census names as down, why."""
+    counts = {status: tally.agents for (status,), tally in census.by("status").items()}
+    parked = [seen.agent for seen in census.down if seen.status == "parked"]
+    waiting = [seen.agent for seen in census.down if seen.status == "waiting"]
+    unreadable = [agent for agent in parked if is_unreadable(reasons.get(agent, ""))]
     if unreadable:
-        text = (
-            f"parked, their state cannot be read: {_some([f'{id_} ({parked[id_]})' for id_ in unreadable])}"
-        )
+        text = f"parked, their state cannot be read: {_with_reasons(unreadable, reasons)}"
         fix = "deploy code that reads it (docs/upgrades.md), then run `regrow revive --unreadable`"
         return Check("agents", "WARN", text, fix)
-    if parked:
-        text = f"parked: {_some([f'{agent} ({reason})' for agent, reason in parked.items()])}"
+    if counts.get("parked"):
+        text = f"{counts['parked']} parked: {_with_reasons(parked, reasons)}"
         return Check("agents", "WARN", text, "mend the cause, then run `regrow revive ID`")
-    if waiting:
-        text = f"waiting: {_some([f'{agent} ({reason})' for agent, reason in waiting.items()])}"
+    if counts.get("waiting"):
+        text = f"{counts['waiting']} waiting: {_with_reasons(waiting, reasons)}"
         return Check("agents", "WARN", text, "start a node that can run them")
-    return Check("agents", "OK", f"{count} on record, none parked, none waiting for a node")
+    return Check("agents", "OK", f"{census.agents} registered, none parked, none waiting for a node")
+
+
+def judge_letters(census: Census, letters: Sequence[Listed]) -> Check:
+    """``letters``: the first of each agent that the census names for them."""
+    holders = sum(1 for seen in census.lettered if seen.dead)
+    count = sum(tally.dead for tally in census.groups.values())
+    if not count:
+        return Check("dead letters", "OK", "none")
+    reasons = Counter(fields.get("reason", "?").partition(":")[0] for some in letters for _, fields in some)
+    words = ", ".join(reason for reason, _ in reasons.most_common(_NAMED_KEYS))
+    agents = [f"{seen.agent} ({seen.dead})" for seen in census.lettered]
+    more = "at least " if holders == len(census.lettered) and holders >= NAMED else ""
+    text = f"{count} of {more}{holders} agents ({words}): {_some(agents)}"
+    return Check("dead letters", "WARN", text, "look with `regrow dead list ID`, then retry or drop them")
+
+
+def judge_pool(pool: PoolView) -> Check:
+    """Pooled agents: slots, who waits for one, and who waits in vain."""
+    if pool.unserved:
+        queues = _some([f"{count} in {queue}" for queue, count in pool.unserved.most_common()])
+        text = f"no live node has the type, the schema and the labels for agents that wait: {queues}"
+        return Check("pool", "WARN", text, "start a node with that code and those labels (docs/pool.md)")
+    if pool.slots and pool.stuck >= pool.slots:
+        text = f"all {pool.slots} slots are in a transition of more than 50 ms; {pool.queues.total()} agents wait"
+        return Check("pool", "WARN", text, "raise REGROW_POOL_EXTRA_SLOTS, or make slow agents isolated ones")
+    if not pool.nodes and not pool.queues:
+        return Check("pool", "OK", "no node keeps slots: there are no pooled agents, or no node")
+    where = f"{pool.slots} slots on {len(pool.nodes)} node(s), {pool.stuck} of them stuck"
+    return Check("pool", "OK", f"{where}; {pool.in_hand} agents in hand, {pool.queues.total()} in line")
 
 
 def judge_leader(leader: str | None, lease_left_ms: int) -> Check:
@@ -225,6 +261,10 @@ def judge_leader(leader: str | None, lease_left_ms: int) -> Check:
             "watchdog", "WARN", "none leads: nothing dead is started again", "start `regrow watchdog`"
         )
     return Check("watchdog", "OK", f"one leads (lease ends in {lease_left_ms / 1000:.1f} s unless renewed)")
+
+
+def _with_reasons(agents: Sequence[str], reasons: Mapping[str, str]) -> str:
+    return _some([f"{agent} ({reasons.get(agent, '?').removeprefix('waiting: ')})" for agent in agents])
 
 
 def _some(items: Sequence[str]) -> str:

@@ -19,17 +19,22 @@ from regrow.diagnosis import (
     judge_eviction,
     judge_key_types,
     judge_leader,
+    judge_letters,
     judge_memory,
     judge_nodes,
     judge_persistence,
+    judge_pool,
     judge_python,
     judge_rights,
     judge_version,
 )
+from regrow.large_branches import children_reasons
+from regrow.pool_view import read_pool
 from regrow.server_rights import missing_rights
 from regrow.settings import Settings
-from regrow.tree_view import read_supervisors
+from regrow_signals import views
 from regrow_signals.calls import Command
+from regrow_signals.census import take_census
 from regrow_signals.connection import Connection
 from regrow_signals.errors import BadSetting, StoreError
 from regrow_signals.keys import Keys
@@ -39,6 +44,7 @@ from regrow_signals.server_url import mask_url
 __all__ = ["examine", "run_doctor"]
 
 _MOST_KEYS = 10_000
+_LETTERS = 100
 
 
 def run_doctor(settings: Settings, *, as_json: bool = False) -> int:
@@ -106,16 +112,14 @@ def _of_the_system(connection: Connection, keys: Keys, settings: Settings) -> It
         )
         now = connection.command(Command(("TIME",), _seconds, hint="TIME"))
         yield judge_nodes({node: now - beat / 1000 for node, beat in beats.items()}, settings.node_timeout)
-    if found.get(keys.supervisors, "set") == "set":
-        states, _ = read_supervisors(connection, keys)
-        agents = [
-            each for state in states.values() for each in state.children.values() if not each.is_supervisor
-        ]
-        parked = {each.id: each.reason for each in agents if each.status == "parked"}
-        waiting = {
-            each.id: each.reason.removeprefix("waiting: ") for each in agents if each.status == "waiting"
-        }
-        yield judge_agents(len(agents), parked, waiting)
+    if found.get(keys.agents, "zset") == "zset":
+        census = connection.run(take_census(keys))
+        yield judge_agents(census, children_reasons(connection, keys, census.down))
+        letters = connection.pipeline(
+            [views.dead_letters(keys, seen.agent, count=_LETTERS) for seen in census.lettered]
+        )
+        yield judge_letters(census, [each for each in letters if isinstance(each, list)])
+        yield judge_pool(read_pool(connection, keys, census.queues))
     if found.get(keys.leader, "string") == "string":
         leader = connection.command(Command(("GET", keys.leader), _text, hint=keys.leader))
         left = connection.command(Command(("PTTL", keys.leader), int, hint=keys.leader))

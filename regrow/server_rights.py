@@ -44,6 +44,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "HINCRBY": ("K", "f", "1"),
     "HKEYS": ("K",),
     "HLEN": ("K",),
+    "HSTRLEN": ("K", "f"),
     "HRANDFIELD": ("K",),
     "HSCAN": ("K", "0"),
     "XADD": ("K", "*", "f", "v"),

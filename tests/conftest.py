@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -103,12 +104,21 @@ def redis_url(session_server: PrivateServer) -> str:
     return session_server.url
 
 
-@pytest.fixture
-def own_server() -> Iterator[PrivateServer]:
-    """A server for this test alone: it may be killed, frozen and started again."""
+@contextmanager
+def private_server() -> Generator[PrivateServer]:
+    """One that nobody else uses; gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="regrow-own-"))
     server = PrivateServer(folder)
     server.start()
-    yield server
-    server.kill()
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def own_server() -> Iterator[PrivateServer]:
+    """A server for this test alone: it may be killed, frozen and started again."""
+    with private_server() as server:
+        yield server

@@ -29,6 +29,7 @@ HOMES = {
     "ask": "talk",
     "state": "look",
     "tree": "look",
+    "top": "top",
     "events": "look",
     "replay": "replay",
     "dead": "dead",

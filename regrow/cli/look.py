@@ -10,7 +10,7 @@ import click
 from regrow.cli.output import ago, json_option, parse_json, print_json, stamp
 from regrow.cli.session import Session
 from regrow.past_state import past_state
-from regrow.tree_view import Branch, Budget, Leaf, read_tree
+from regrow.tree_view import LISTED, Branch, Budget, Leaf, Sums, read_tree
 from regrow_signals import views
 from regrow_signals.errors import NoSuchAgent
 
@@ -96,11 +96,15 @@ def _show_past(session: Session, agent: str, version: int, as_json: bool) -> Non
 
 
 @click.command("tree")
+@click.argument("name", required=False, default="")
+@click.option(
+    "--all", "-a", "whole", is_flag=True, help=f"Each child, also of supervisors with more than {LISTED}."
+)
 @json_option
 @click.pass_obj
-def tree_command(session: Session, as_json: bool) -> None:
-    """Who lives, since when, how often restarted and why."""
-    view = read_tree(session.connection, session.keys)
+def tree_command(session: Session, name: str, whole: bool, as_json: bool) -> None:
+    """Who lives, since when, how often restarted and why; of NAME, an agent or a supervisor's path, or of all."""
+    view = read_tree(session.connection, session.keys, listed=None if whole else LISTED, only=name)
     if as_json:
         print_json(view.to_json())
         return
@@ -124,6 +128,9 @@ def _labels(text: str | None) -> str:
 
 def _draw(branch: Branch, first: str, rest: str, now_ms: int) -> None:
     click.echo(first + _trunk(branch, now_ms))
+    if branch.sums is not None:
+        head = rest + ("├─ " if branch.children else "└─ ")
+        click.echo(head + _sums(branch.sums, len(branch.children)))
     for place, child in enumerate(branch.children):
         last = place == len(branch.children) - 1
         head, tail = ("└─ ", "   ") if last else ("├─ ", "│  ")
@@ -148,9 +155,23 @@ def _trunk(branch: Branch, now_ms: int) -> str:
     return "  ".join(part for part in parts if part)
 
 
+def _sums(sums: Sums, listed: int) -> str:
+    """In place of the children: how many, at what, and which of them follow."""
+    statuses = ", ".join(f"{count} {status}" for status, count in sorted(sums.statuses.items()))
+    parts = [f"{sums.children} children: {statuses or 'none registered'}", f"{sums.backlog} waiting"]
+    if sums.dead:
+        parts.append(f"{sums.dead} dead")
+    parts.append("of those below something is to be told" if listed else "--all lists them")
+    return "  ".join(parts)
+
+
 def _leaf(leaf: Leaf, now_ms: int) -> str:
     parts = [leaf.id, leaf.type, leaf.status, f"incarnation {leaf.incarnation}"]
-    if leaf.status in ("running", "blocked"):
+    if leaf.slot:
+        parts.append(f"in slot {leaf.slot}")
+    elif leaf.pooled:
+        parts.append("pooled")
+    elif leaf.status in ("running", "blocked"):
         parts.append(f"up {ago(leaf.started_ms, now_ms)}")
     parts.append(f"restarts {leaf.restarts}")
     if leaf.budget is not None:

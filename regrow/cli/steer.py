@@ -12,6 +12,7 @@ from regrow.cli.output import json_option, print_json, table
 from regrow.cli.session import Session
 from regrow.control import ask_watchdog, count_children, which_children
 from regrow.tree_view import read_supervisors
+from regrow_signals import views
 from regrow_supervisor.restart_types import is_unreadable
 
 __all__ = [
@@ -98,7 +99,8 @@ def revive_command(session: Session, target: str | None, unreadable: bool, as_js
 
 
 def _unreadable_agents(session: Session) -> list[str]:
-    states, _ = read_supervisors(session.connection, session.keys)
+    paths = session.connection.command(views.supervisor_paths(session.keys))
+    states, _ = read_supervisors(session.connection, session.keys, paths)
     children = [child for state in states.values() for child in state.children.values()]
     return [child.id for child in children if child.status == "parked" and is_unreadable(child.reason)]
 

@@ -83,6 +83,13 @@ GAUGES = (
     ),
     Metric("dead_letters", "gauge", "Dead letters kept.", ("type",)),
     Metric("outbox_entries", "gauge", "Committed effects and held emits that are not done.", ("type",)),
+    Metric("pool_slots", "gauge", "Slots of all nodes, for pooled agents."),
+    Metric("pool_slots_stuck", "gauge", "Of those, slots in one transition for more than 50 ms."),
+    Metric("pool_agents_in_hand", "gauge", "Pooled agents in the hands of slots."),
+    Metric(
+        "pool_ready", "gauge", "Pooled agents that wait for a slot, by what they ask of a node.", ("class",)
+    ),
+    Metric("pool_agents_unserved", "gauge", "Of those, agents that no live node can run."),
     Metric("effects_waiting", "gauge", "Effects pending or claimed."),
     Metric("timers", "gauge", "Timers that are set."),
     Metric("nodes", "gauge", "Nodes by kind and status.", ("kind", "status")),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import cast
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from regrow.metrics.catalogue import COUNTERS, GAUGES, HISTOGRAMS, Metric, parse_field
+from regrow.pool_view import PoolView, read_pool
 from regrow_signals import views
 from regrow_signals.calls import Command
+from regrow_signals.census import Census, Tally, take_census
 from regrow_signals.connection import Connection
 from regrow_signals.errors import RegrowError, StoreError
 from regrow_signals.keys import Keys
@@ -24,7 +26,6 @@ PREFIX = "regrow_"
 #: label values in the order of a metric's labels -> value
 Labelled = dict[tuple[str, ...], float]
 
-_AGENT_FIELDS = ("type", "status")
 _UNKNOWN = "unknown"
 
 
@@ -56,11 +57,10 @@ class RegrowCollector(Collector):
 
 
 def gather(connection: Connection, keys: Keys) -> dict[str, Labelled]:
-    """Every gauge but ``up``, from a few pipelines."""
+    """Every gauge but ``up``, from a few pipelines and a census."""
     now = connection.command(Command(("TIME",), lambda reply: int(reply[0]) * 1000 + int(reply[1]) // 1000))
-    ids, nodes, paths, token, exits, effects, awaited, limited, timers = connection.pipeline(
+    nodes, paths, token, exits, effects, awaited, limited, timers = connection.pipeline(
         [
-            views.agent_ids(keys),
             views.node_ids(keys),
             views.supervisor_paths(keys),
             views.leader(keys),
@@ -84,7 +84,9 @@ def gather(connection: Connection, keys: Keys) -> dict[str, Labelled]:
         "effects_waiting": {(): _count(effects) + _count(awaited) + sum(map(_count, parked))},
         "timers": {(): _count(timers)},
     }
-    gauges |= _agents(connection, keys, _listed(ids), now)
+    census = connection.run(take_census(keys))
+    gauges |= _agents(census, now)
+    gauges |= _pool(read_pool(connection, keys, census.queues))
     gauges["nodes"] = _tally(
         connection.pipeline([_fields(keys.node(node), "kind", "status") for node in _listed(nodes)])
     )
@@ -142,34 +144,33 @@ def _histogram(
     return family
 
 
-def _agents(connection: Connection, keys: Keys, ids: list[str], now: int) -> dict[str, Labelled]:
-    """Agents by type and status, and what waits, lies dead or is in the outbox, by type."""
-    names = ("agents", "mailbox_backlog", "oldest_waiting_signal_seconds", "dead_letters", "outbox_entries")
-    found: dict[str, Labelled] = {name: defaultdict(float) for name in names}
-    items: list[Command[Any]] = []
-    for agent in ids:
-        items += [
-            _fields(keys.agent(agent), *_AGENT_FIELDS),
-            views.mailbox_length(keys, agent),
-            views.oldest_waiting(keys, agent),
-            views.dead_length(keys, agent),
-            Command(("XLEN", keys.outbox(agent)), int),
-        ]
-    answers = connection.pipeline(items)
-    for place in range(0, len(answers), 5):
-        record, backlog, oldest, dead, outbox = answers[place : place + 5]
-        kind, status = (
-            cast("tuple[str, str]", record) if isinstance(record, tuple) else (_UNKNOWN, "unreadable")
-        )
-        found["agents"][(kind, status)] += 1
-        found["mailbox_backlog"][(kind,)] += _count(backlog)
-        found["dead_letters"][(kind,)] += _count(dead)
-        found["outbox_entries"][(kind,)] += _count(outbox)
-        age = max(0.0, (now - oldest) / 1000) if isinstance(oldest, int) and oldest else 0.0
-        found["oldest_waiting_signal_seconds"][(kind,)] = max(
-            found["oldest_waiting_signal_seconds"][(kind,)], age
-        )
+def _agents(census: Census, now: int) -> dict[str, Labelled]:
+    """Agents by type and status; what waits, lies dead or is in the outbox, by type; pooled ones in line, by class."""
+    found: dict[str, Labelled] = {"agents": defaultdict(float), "pool_ready": defaultdict(float)}
+    for (kind, status), tally in census.by("type", "status").items():
+        found["agents"][(_label(kind), _label(status))] += tally.agents
+    sums: dict[str, Tally] = {}
+    for (kind,), tally in census.by("type").items():
+        sums.setdefault(_label(kind), Tally()).add(tally)
+    found["mailbox_backlog"] = {(kind,): float(tally.backlog) for kind, tally in sums.items()}
+    found["dead_letters"] = {(kind,): float(tally.dead) for kind, tally in sums.items()}
+    found["outbox_entries"] = {(kind,): float(tally.outbox) for kind, tally in sums.items()}
+    found["oldest_waiting_signal_seconds"] = {
+        (kind,): max(0.0, (now - tally.oldest_ms) / 1000) if tally.oldest_ms else 0.0
+        for kind, tally in sums.items()
+    }
+    for queue, count in census.queues.items():
+        found["pool_ready"][(_label(queue.rpartition("@")[0]),)] += count
     return found
+
+
+def _pool(pool: PoolView) -> dict[str, Labelled]:
+    return {
+        "pool_slots": {(): float(pool.slots)},
+        "pool_slots_stuck": {(): float(pool.stuck)},
+        "pool_agents_in_hand": {(): float(pool.in_hand)},
+        "pool_agents_unserved": {(): float(pool.unserved.total())},
+    }
 
 
 def _fields(key: str, *names: str) -> Command[tuple[str, ...]]:

@@ -42,6 +42,7 @@ __all__ = [
     "reload",
     "announce",
     "is_careful",
+    "is_charged_later",
     "mark_trying",
     "release",
     "unblocked",
@@ -222,6 +223,12 @@ def loaded_parser(agent: str, limits: Limits) -> Callable[[Any], Loaded]:
 def is_careful(loaded: Loaded, entry: str) -> bool:
     """Whether this entry is to be taken by itself, and noted before that (``announce``)."""
     return bool(loaded.careful_until) and not newer(entry, loaded.careful_until)
+
+
+def is_charged_later(loaded: Loaded, entry: str) -> bool:
+    """Whether a signal behind ``entry`` has cost a process already."""
+    charged = loaded.trying_attempts + loaded.trying_kills > 0
+    return charged and newer(loaded.trying_entry, entry)
 
 
 def announce(keys: Keys, owner: Owner, loaded: Loaded, entry: str, *, marked: str) -> Call[None] | None:

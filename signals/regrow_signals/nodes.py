@@ -39,7 +39,11 @@ JOIN: Final = declare(
     args=["node_id", "kind", "host", "pid", "labels", "types", "version", "max_events"],
 )
 BEAT: Final = declare(
-    "beat", keys=["node", "nodes", "agents"], key_tail="running", args=["node_id", "load"], arg_tail="lives"
+    "beat",
+    keys=["node", "nodes", "agents"],
+    key_tail="running",
+    args=["node_id", "load", "slots", "stuck"],
+    arg_tail="lives",
 )
 REPORT_EXIT: Final = declare(
     "report_exit",
@@ -102,10 +106,20 @@ def join(
     return Call(JOIN, names, args, lambda reply: answer(reply, node)[1] == "1", repeatable=True, hint=node)
 
 
-def beat(keys: Keys, node: str, running: Sequence[tuple[str, int]], *, load: int) -> Call[BeatReply]:
-    """Beat for the node and for each (agent, incarnation) that moved; the answer names those no longer current."""
+def beat(
+    keys: Keys,
+    node: str,
+    running: Sequence[tuple[str, int]],
+    *,
+    load: int,
+    slots: tuple[int, int] | None = None,
+) -> Call[BeatReply]:
+    """Beat for the node and for each (agent, incarnation) that moved; the answer names those no longer current.
+
+    ``slots``: how many slots the node keeps, and how many of them are stuck; None: it keeps none.
+    """
     names = [keys.node(node), keys.nodes, keys.agents, *(keys.agent(agent) for agent, _ in running)]
-    args: list[Arg] = [node, load]
+    args: list[Arg] = [node, load, *(("", "") if slots is None else slots)]
     for life in running:
         args += life
     return Call(BEAT, names, args, lambda reply: _beat(reply, node), repeatable=True, hint=node)

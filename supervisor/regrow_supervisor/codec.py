@@ -20,7 +20,7 @@ from typing import Any, Final, cast, get_args
 from regrow_signals.errors import CorruptKey
 from regrow_supervisor.states import ALIVE, ChildState, ChildStatus, SupervisorState, SupervisorStatus
 
-__all__ = ["FieldChanges", "changes", "from_fields", "to_fields"]
+__all__ = ["FieldChanges", "changes", "child_from_texts", "from_fields", "to_fields"]
 
 _TEXTS: Final = ("path", "parent", "status", "reason", "starter")
 _NUMBERS: Final = ("incarnation", "next_place", "started_ms", "pauses", "due_ms")
@@ -112,6 +112,11 @@ def from_fields(texts: Mapping[str, str]) -> SupervisorState:
     children = _children(path, texts)
     dues = {child.id: child.due_ms for child in children.values() if child.due_ms}
     return SupervisorState(**read, children=children, queue=_queue(path, texts), dues=dues)
+
+
+def child_from_texts(path: str, child_id: str, state: str, spec: str) -> ChildState:
+    """One child alone, from its two fields. ``CorruptKey`` as ``from_fields``."""
+    return _children(path, {_CHILD + child_id: state, _SPEC + child_id: spec})[child_id]
 
 
 def _own_fields(state: SupervisorState, *, like: SupervisorState | None = None) -> dict[str, str]:

@@ -21,7 +21,15 @@ from regrow_supervisor.leader_view import AgentView, LeaderView
 from regrow_supervisor.placement import node_from_record
 from regrow_supervisor.restart_types import left_signal_type
 
-__all__ = ["doubts", "load_agents", "load_nodes", "load_schemas", "load_view", "run_id_command"]
+__all__ = [
+    "doubts",
+    "load_agents",
+    "load_nodes",
+    "load_schemas",
+    "load_view",
+    "read_records",
+    "run_id_command",
+]
 
 _AT_ONCE: Final = 500
 _LARGE: Final = 4_000
@@ -47,7 +55,7 @@ def load_view(connection: Connection, keys: Keys, also: Sequence[str] = ()) -> L
     paths = {*also, *connection.command(Command(("SMEMBERS", keys.supervisors), _texts))}
     while paths:
         listed = sorted(paths)
-        for path, record in _records(connection, listed, [keys.supervisor(path) for path in listed]):
+        for path, record in read_records(connection, listed, [keys.supervisor(path) for path in listed]):
             _take_supervisor(view, path, record)
         # A branch that the set does not name (any more) is named by its parent.
         paths = {
@@ -84,7 +92,7 @@ def load_nodes(
     """The records of ``nodes`` (None: of all); one that is gone leaves the view."""
     if nodes is None:
         nodes = connection.command(Command(("ZRANGE", keys.nodes, 0, -1), _texts))
-    for node, record in _records(connection, nodes, [keys.node(node) for node in nodes]):
+    for node, record in read_records(connection, nodes, [keys.node(node) for node in nodes]):
         if isinstance(record, dict) and record:
             view.nodes[node] = node_from_record(node, record)
         else:
@@ -207,7 +215,7 @@ def _page(reply: Any) -> tuple[str, list[str]]:
     return _text(cursor), _texts(items)
 
 
-def _records(
+def read_records(
     connection: Connection, names: Sequence[str], keys: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, str] | RegrowError]]:
     """Each with its name, in this order; what it could not be read for stands in its place."""

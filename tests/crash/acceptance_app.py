@@ -91,6 +91,7 @@ def _supervisor(name: str, children: list[ChildSpec]) -> Supervisor:
 POISONS = ("exit", "segfault", "kill", "spin", "raise")
 
 one = _supervisor("one", _keepers("a"))
+one_pooled = _supervisor("one_pooled", _keepers("a", isolation="pool"))
 pair = _supervisor("pair", _keepers("a", "b"))
 several = _supervisor("several", _keepers("a", "b", "c", "d", "e", "f"))
 POOLED = tuple(f"p{number}" for number in range(31))

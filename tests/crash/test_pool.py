@@ -1,18 +1,23 @@
-"""Pooled agents over real processes: slots killed at every step, or kept busy; each signal is applied once."""
+"""Pooled agents over real processes: slots killed at every step, or kept busy; each signal is applied once.
+
+One watchdog and one set of agents for all tests here; each starts the nodes that it needs, and ends them.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from regrow.control import ask_watchdog
-from tests.conftest import PrivateServer, wait_until
-from tests.crash.acceptance_app import POISONS, POOLED, Hold, Poison
+from regrow_workers.settings import NodeSettings
+from tests.conftest import private_server, wait_until
+from tests.crash.acceptance_app import POOLED, Hold
 from tests.crash.whole_system import LONG, Service, WholeSystem, numbers_up_to
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
@@ -20,228 +25,201 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
 FIRST, *OTHERS = POOLED
 
 
-@pytest.fixture
-def system(own_server: PrivateServer) -> Iterator[WholeSystem]:
-    with WholeSystem.on(own_server, "pooled") as system:
-        yield system
+class Pool:
+    """The system, and how many signals each agent has been sent: they are numbered."""
 
+    def __init__(self, system: WholeSystem) -> None:
+        self.system = system
+        self.watchdog = self.lead()
+        self.sent: Counter[str] = Counter(dict.fromkeys(POOLED, 0))
+        self._nodes: list[Service] = []
+        self._gates: list[Path] = []
+        wait_until(lambda: system.agents() == sorted(POOLED), "all agents are registered", LONG)
+        system.wait_idle(*POOLED)
 
-@pytest.fixture
-def poisoned(own_server: PrivateServer) -> Iterator[WholeSystem]:
-    with WholeSystem.on(own_server, "pooled_poisoned") as system:
-        yield system
+    def lead(self) -> Service:
+        """A watchdog that leads."""
+        watchdog = self.system.watchdog(REGROW_LEASE="2")
+        wait_until(lambda: any(" leading" in line for line in watchdog.said()), "it leads", LONG)
+        return watchdog
 
+    def node(self, **settings: Any) -> Service:
+        """With one slot, unless told otherwise."""
+        self._nodes.append(self.system.told_node({"pool_slots": 1, **settings}))
+        return self._nodes[-1]
 
-def begin(system: WholeSystem) -> None:
-    """The tree is stored, every agent's life has begun; no node runs any yet."""
-    system.watchdog()
-    wait_until(lambda: system.agents() == sorted(POOLED), "all agents are registered", LONG)
-    system.wait_idle(*POOLED)
+    def send(self, count: int, *agents: str) -> None:
+        for agent in agents:
+            last = self.sent[agent] + count
+            self.system.send(agent, *numbers_up_to(last, first=self.sent[agent] + 1))
+            self.sent[agent] = last
 
+    def hold(self, agent: str, gate: Path) -> None:
+        """A signal that is in hand until the gate is there."""
+        self._gates.append(gate)
+        self.sent[agent] += 1
+        self.system.send(agent, Hold(n=self.sent[agent], gate=str(gate)))
 
-def inside(gate: Path) -> int:
-    """The process that waits in a handler for this gate."""
-    found = [int(link.name.rpartition(".")[2]) for link in gate.parent.glob(f"{gate.name}.*")]
-    return found[-1] if found else 0
+    def seen(self, agent: str) -> int:
+        return len(self.system.numbers(agent))
 
+    def wait_seen(self, *agents: str) -> None:
+        for agent in agents:
+            self.system.wait_numbers(agent, list(range(1, self.sent[agent] + 1)))
 
-def wait_inside(gate: Path) -> int:
-    wait_until(lambda: inside(gate) > 0, f"a slot waits at {gate.name}", LONG)
-    return inside(gate)
+    def ends(self) -> list[tuple[str, str]]:
+        """Whose lives ended so far, and how."""
+        return [(each["agent"], each["reason"]) for each in self.system.events("exited")]
 
-
-def restarts(system: WholeSystem, *agents: str) -> set[str]:
-    return {agent for agent in agents if system.agent(agent)["incarnation"] != "1"}
-
-
-def slot_failing_node(system: WholeSystem, **points: int) -> Service:
-    """A node with one slot at a time, the first of which kills itself at a step."""
-    return system.told_node({"fail_points": points, "pool_slots": 1, "pool_extra_slots": 0})
+    def settle(self) -> None:
+        """After each test: all is applied, once and in order, and the nodes are gone."""
+        for gate in self._gates:
+            gate.touch()
+        self.system.assert_settled(self.sent)
+        while self._nodes:
+            drain(self._nodes.pop())
 
 
 def drain(node: Service) -> None:
-    node.send(signal.SIGTERM)
-    wait_until(lambda: node.ended, "the node has drained", LONG)
-    assert node.process.returncode == 0
+    if not node.ended:
+        node.send(signal.SIGTERM)
+        wait_until(lambda: node.ended, "the node has drained", LONG)
+        assert node.process.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def one_pool() -> Iterator[Pool]:
+    with private_server() as server, WholeSystem.on(server, "pooled") as system:
+        pool = Pool(system)
+        yield pool
+        system.assert_clean(pool.sent)
+
+
+@pytest.fixture
+def pool(one_pool: Pool) -> Iterator[Pool]:
+    before = len(one_pool.ends())
+    yield one_pool
+    one_pool.settle()
+    print(f"{len(one_pool.ends()) - before} lives ended")
+
+
+def wait_inside(gate: Path) -> int:
+    """The process that waits in a handler for this gate."""
+
+    def found() -> list[int]:
+        return [int(link.name.rpartition(".")[2]) for link in gate.parent.glob(f"{gate.name}.*")]
+
+    wait_until(found, f"a slot waits at {gate.name}", LONG)
+    return found()[-1]
 
 
 def test_a_slot_killed_at_any_step_costs_the_agent_in_hand_one_restart_and_nobody_a_signal(
-    system: WholeSystem,
+    pool: Pool,
 ) -> None:
-    steps = {"after_read": 1, "in_handler": 7, "before_commit": 2, "after_commit": 2, "before_read": 1}
-    begin(system)
-    sent = 0
+    """Five slots, one after the other; the third dies in the first handler of all that it holds."""
+    steps = {
+        "after_read": 1,
+        "before_commit#2": 1,
+        "in_handler#3": 1,
+        "after_commit#4": 2,
+        "before_read#5": 1,
+    }
+    assert NodeSettings().pool_claims >= len(POOLED)
+    before = len(pool.ends())
+    pool.send(3, *POOLED)
 
-    for step, times in steps.items():
-        for agent in POOLED:
-            system.send(agent, *numbers_up_to(sent + 5, first=sent + 1))
-        sent += 5
-        node = slot_failing_node(system, **{step: times})
-        for agent in POOLED:
-            system.wait_numbers(agent, list(range(1, sent + 1)))
-        killed = [each for each in system.events("exited") if each["reason"] == "signal:SIGKILL"]
-        assert (step, len(killed)) == (step, 0 if step == "after_read" else 1)
-        drain(node)
+    node = pool.node(fail_points=steps, pool_extra_slots=0)
 
-    assert len(restarts(system, *POOLED)) == 1
-    system.assert_clean(dict.fromkeys(POOLED, sent))
+    def killed() -> int:
+        return sum("slot_exited" in line and "signal:SIGKILL" in line for line in node.said())
 
-
-def test_a_slot_killed_with_thirty_agents_in_hand_costs_the_running_one_alone(
-    system: WholeSystem, tmp_path: Path
-) -> None:
-    begin(system)
-    gate = tmp_path / "gate"
-    system.send(FIRST, Hold(n=1, gate=str(gate)))
-    for agent in OTHERS:
-        system.send(agent, *numbers_up_to(1))
-
-    system.node(REGROW_POOL_SLOTS="1")
-    os.kill(wait_inside(gate), signal.SIGKILL)
-    for agent in OTHERS:
-        system.wait_numbers(agent, [1])
-    gate.touch()
-
-    system.wait_numbers(FIRST, [1])
-    assert restarts(system, *POOLED) == {FIRST}
-    assert system.agent(FIRST)["exit_reason"] == "signal:SIGKILL"
-    system.assert_clean(dict.fromkeys(POOLED, 1))
+    pool.wait_seen(*POOLED)
+    wait_until(lambda: killed() == len(steps), "each of five slots has died at its step", LONG)
+    pool.send(1, *POOLED)
+    pool.wait_seen(*POOLED)
+    assert [reason for _, reason in pool.ends()[before:]] == ["signal:SIGKILL"]
 
 
 def test_a_fast_agent_answers_while_as_many_slow_ones_as_there_are_slots_run(
-    system: WholeSystem, tmp_path: Path
+    pool: Pool, tmp_path: Path
 ) -> None:
-    begin(system)
-    slow, fast = POOLED[:4], POOLED[4]
+    slow, fast = POOLED[:4], POOLED[4:]
     gates = [tmp_path / f"gate{number}" for number in range(4)]
-    system.node(REGROW_POOL_SLOTS="2")
+    before = pool.ends()
     for agent, gate in zip(slow, gates, strict=True):
-        system.send(agent, Hold(n=1, gate=str(gate)))
-    pids = {wait_inside(gate) for gate in gates}
+        pool.hold(agent, gate)
+    pool.send(2, *fast)
 
-    system.send(fast, *numbers_up_to(3))
-    system.wait_numbers(fast, [1, 2, 3])
+    pool.node(pool_slots=2)
+    # What the slots had taken with the slow ones, and not begun, is done by others.
+    pool.wait_seen(*fast)
+    assert len({wait_inside(gate) for gate in gates}) == 4
+    pool.send(3, fast[0])
+    pool.wait_seen(fast[0])
 
-    assert len(pids) == 4
-    assert all(system.numbers(agent) == [] for agent in slow)
+    assert all(pool.seen(agent) < pool.sent[agent] for agent in slow)
     for gate in gates:
         gate.touch()
-    for agent in slow:
-        system.wait_numbers(agent, [1])
-    assert restarts(system, *POOLED) == set()
-    system.assert_clean({**dict.fromkeys(POOLED, 0), **dict.fromkeys(slow, 1), fast: 3})
+    pool.wait_seen(*slow)
+    assert pool.ends() == before
 
 
-def test_what_a_stuck_slot_has_not_begun_is_done_by_another(system: WholeSystem, tmp_path: Path) -> None:
-    begin(system)
+def test_a_node_killed_hands_its_pooled_agents_to_another_uncharged(pool: Pool, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    system.send(FIRST, Hold(n=1, gate=str(gate)))
-    for agent in OTHERS:
-        system.send(agent, *numbers_up_to(2))
-
-    system.node(REGROW_POOL_SLOTS="1")
-    for agent in OTHERS:
-        system.wait_numbers(agent, [1, 2])
-    assert system.numbers(FIRST) == []
-    gate.touch()
-
-    system.wait_numbers(FIRST, [1])
-    assert restarts(system, *POOLED) == set()
-    system.assert_clean({**dict.fromkeys(OTHERS, 2), FIRST: 1})
-
-
-def test_a_poison_signal_kills_slots_up_to_its_bound_and_is_buried_and_its_neighbours_go_on(
-    poisoned: WholeSystem,
-) -> None:
-    system = poisoned
-    system.watchdog()
-    system.node(REGROW_POOL_SLOTS="2")
-    wait_until(lambda: len(system.agents()) == 6, "all agents are registered", LONG)
-    system.send("neighbour", *numbers_up_to(1))
-    for how in POISONS:
-        system.send(how, *numbers_up_to(1), Poison(how=how), *numbers_up_to(2, first=2))
-
-    for how in POISONS:
-        system.wait_numbers(how, [1, 2])
-    wait_until(lambda: all(map(system.dead, POISONS)), "each poison is a dead letter", LONG)
-    reasons = {how: system.dead(how)[0]["reason"] for how in POISONS}
-    assert reasons == {
-        "exit": "max_attempts", "segfault": "max_attempts", "kill": "max_kills", "spin": "max_attempts",
-        "raise": "exception",
-    }  # fmt: skip
-    system.wait_numbers("neighbour", [1])
-    assert restarts(system, "neighbour") == set()
-    system.assert_clean({**dict.fromkeys(POISONS, 2), "neighbour": 1}, dict.fromkeys(POISONS, 1))
-
-
-def test_a_node_killed_hands_its_pooled_agents_to_another_uncharged(
-    system: WholeSystem, tmp_path: Path
-) -> None:
-    begin(system)
-    gate = tmp_path / "gate"
-    first = system.node(REGROW_POOL_SLOTS="1")
-    system.send(FIRST, Hold(n=1, gate=str(gate)))
+    before = pool.ends()
+    first = pool.node()
+    pool.hold(FIRST, gate)
     wait_inside(gate)
-    system.node(REGROW_POOL_SLOTS="1")
+    pool.node()
 
     first.kill()
     gate.touch()
-    for agent in OTHERS:
-        system.send(agent, *numbers_up_to(2))
+    pool.send(2, *OTHERS)
 
-    system.wait_numbers(FIRST, [1])
-    for agent in OTHERS:
-        system.wait_numbers(agent, [1, 2])
-    assert restarts(system, *POOLED) == set()
-    system.assert_clean({**dict.fromkeys(OTHERS, 2), FIRST: 1})
+    pool.wait_seen(*POOLED)
+    assert pool.ends() == before
 
 
-def test_a_node_that_joins_while_nobody_leads_serves_pooled_agents_at_once(system: WholeSystem) -> None:
-    begin(system)
-    system.services[-1].kill()
-    system.send(FIRST, *numbers_up_to(3))
+def test_a_node_that_joins_while_nobody_leads_serves_pooled_agents_at_once(pool: Pool) -> None:
+    pool.watchdog.kill()
+    pool.send(3, FIRST)
 
-    system.node(REGROW_POOL_SLOTS="1")
-    system.wait_numbers(FIRST, [1, 2, 3])
+    pool.node()
+    pool.wait_seen(FIRST)
 
-    system.watchdog()
-    system.assert_clean({**dict.fromkeys(OTHERS, 0), FIRST: 3})
+    pool.watchdog = pool.lead()
 
 
-def test_a_drained_node_gives_its_agents_back(system: WholeSystem) -> None:
-    begin(system)
-    first = system.node(REGROW_POOL_SLOTS="2")
-    for agent in POOLED:
-        system.send(agent, *numbers_up_to(200))
+def test_a_drained_node_gives_its_agents_back(pool: Pool) -> None:
+    before = pool.ends()
+    first = pool.node(pool_slots=2)
+    begun = pool.seen(FIRST)
+    pool.send(60, *POOLED)
 
-    wait_until(lambda: system.numbers(POOLED[0]) != [], "the slots are at work", LONG)
+    wait_until(lambda: pool.seen(FIRST) > begun, "the slots are at work", LONG)
     drain(first)
-    system.node(REGROW_POOL_SLOTS="2")
+    pool.node(pool_slots=2)
 
-    for agent in POOLED:
-        system.wait_numbers(agent, list(range(1, 201)))
-    assert restarts(system, *POOLED) == set()
-    assert system.events("exited") == []
-    system.assert_clean(dict.fromkeys(POOLED, 200))
+    pool.wait_seen(*POOLED)
+    assert pool.ends() == before
 
 
 def test_the_steps_of_a_stopped_agent_are_refused_and_it_goes_on_when_started(
-    system: WholeSystem, tmp_path: Path
+    pool: Pool, tmp_path: Path
 ) -> None:
-    begin(system)
-    gate = tmp_path / "gate"
-    system.node(REGROW_POOL_SLOTS="1")
-    system.send(FIRST, Hold(n=1, gate=str(gate)))
+    system, gate = pool.system, tmp_path / "gate"
+    pool.node()
+    seen, life = pool.seen(FIRST), int(system.agent(FIRST)["incarnation"])
+    pool.hold(FIRST, gate)
     wait_inside(gate)
 
     ask_watchdog(system.client.connection, system.keys, "hold", {"target": FIRST})
     gate.touch()
-    system.send(OTHERS[0], *numbers_up_to(1))
-    system.wait_numbers(OTHERS[0], [1])
-    assert (system.numbers(FIRST), system.agent(FIRST)["status"]) == ([], "held")
+    pool.send(1, OTHERS[0])
+    pool.wait_seen(OTHERS[0])
+    assert (pool.seen(FIRST), system.agent(FIRST)["status"]) == (seen, "held")
 
     ask_watchdog(system.client.connection, system.keys, "unhold", {"target": FIRST})
-    system.wait_numbers(FIRST, [1])
+    pool.wait_seen(FIRST)
     record = system.agent(FIRST)
-    assert (record["incarnation"], json.loads(record["state"])["numbers"]) == ("2", [1])
-    system.assert_clean({**dict.fromkeys(POOLED, 0), FIRST: 1, OTHERS[0]: 1})
+    assert (int(record["incarnation"]), json.loads(record["state"])["numbers"][-1]) == (life + 1, seen + 1)

@@ -11,7 +11,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -227,17 +227,24 @@ class WholeSystem:
     def assert_clean(self, expected: Mapping[str, int], dead: Mapping[str, int] | None = None) -> None:
         """``expected``: each agent saw 1 up to this number, once and in order. Then all ends; nothing is left."""
         assert sorted(expected) == self.agents()
+        self.assert_settled(expected, dead)
+        if not self._are_pooled(expected):
+            self.wait_running()
+            wait_until(self._one_owner_each, "each agent has one worker, and no other worker lives", LONG)
+        self._assert_gone()
+
+    def assert_settled(self, expected: Mapping[str, int], dead: Mapping[str, int] | None = None) -> None:
+        """The same, and nothing ends; those that are pooled are at rest."""
         for agent, last in expected.items():
             self.wait_numbers(agent, list(range(1, last + 1)))
             wait_until(partial(self._mailbox_empty, agent), f"the mailbox of {agent} is empty", LONG)
             assert len(self.dead(agent)) == (dead or {}).get(agent, 0), self.dead(agent)
             self._assert_journal(agent)
-        if expected and all(self.agent(agent).get("isolation") == "pool" for agent in expected):
+        if self._are_pooled(expected):
             self.wait_idle(*expected)
-        else:
-            self.wait_running()
-            wait_until(self._one_owner_each, "each agent has one worker, and no other worker lives", LONG)
-        self._assert_gone()
+
+    def _are_pooled(self, agents: Collection[str]) -> bool:
+        return bool(agents) and all(self.agent(agent).get("isolation") == "pool" for agent in agents)
 
     def _mailbox_empty(self, agent: str) -> bool:
         return int(self.raw.xlen(self.keys.mailbox(agent))) == 0

@@ -275,6 +275,21 @@ def test_what_is_wrong_is_one_line_with_a_code(
     assert (done.stdout, done.stderr.count("\n")) == ("", 1)
 
 
+def test_top_tells_of_a_running_system_once(run: Run) -> None:
+    picture = document(run("top", "--once", "--interval", "0.1", "--json"))
+
+    assert picture["leader"] and picture["rates"].keys() >= {"applied", "ends"}
+    assert {row["type"]: row["agents"] for row in picture["types"]} == {"counter": 2}
+    assert "running" in run("top", "--once", "--interval", "0.1").stdout
+
+
+def test_tree_of_one_agent_shows_it_under_its_supervisor(run: Run) -> None:
+    (branch,) = document(run("tree", "b", "--json"))["roots"]
+
+    assert (branch["path"], [leaf["id"] for leaf in branch["children"]]) == ("shop", ["b"])
+    assert run("tree", "nobody").returncode == 1
+
+
 def test_help_names_every_command(run: Run) -> None:
     text = run("--help", process=True).stdout
 

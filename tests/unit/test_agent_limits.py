@@ -13,7 +13,7 @@ from regrow.testing import Harness
 from regrow_signals.errors import BadDefinition, MailboxFull
 from regrow_signals.limits import Limits
 from regrow_supervisor.spec import child_definition
-from regrow_workers.agent_limits import LIMITS
+from regrow_workers.agent_limits import LIMITS, OF_A_PROCESS
 
 SAID: dict[str, Any] = {
     "guard": "off",
@@ -89,6 +89,21 @@ def test_every_limit_can_be_said_in_both_places_and_is_stored_with_the_child() -
     stored = {**SAID, "deadline_ms": 30_000}
     del stored["deadline"]
     assert stored.items() <= by_type.items()
+
+
+@pytest.mark.parametrize("name", sorted(OF_A_PROCESS))
+def test_a_pooled_child_may_not_say_the_limits_of_a_process_and_its_types_do_not_count_for_it(
+    name: str,
+) -> None:
+    said: dict[str, Any] = {name: 5}
+    with pytest.raises(BadDefinition, match=f"child 'a': {name}: a pooled agent has no process of its own"):
+        Plain.child("a", isolation="pool", **said)
+
+    whole: type[Plain] = cast("Any", type)("Whole", (Plain,), {}, name=f"limits-{name}", **said)
+    moved = whole.child("a").with_(isolation="pool")
+    assert getattr(whole.child("a"), name) == 5
+    assert getattr(whole.child("a", isolation="pool"), name) is None
+    assert getattr(moved, name) is None and moved.named("b").isolation == "pool"
 
 
 @pytest.mark.parametrize(

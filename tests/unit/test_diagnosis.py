@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from regrow import diagnosis
 from regrow.diagnosis import Check, exit_code
+from regrow.pool_view import NodePool, PoolView, unserved
 from regrow.server_rights import COMMANDS, acl_rule
+from regrow_signals.census import Census, Group, Seen, Tally
 from regrow_signals.keys import Keys
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,16 +123,85 @@ def test_late_nodes_are_named() -> None:
     assert diagnosis.judge_nodes({"n1": 0.5}, 3.0).level == "OK"
 
 
+def census(*seen: Seen) -> Census:
+    """Each of them in a group of its own, and named wherever it belongs."""
+    found = Census(groups={Group("desk", "chat", "idle"): Tally(agents=3)})
+    for each in seen:
+        tally = Tally(1, each.backlog, each.dead)
+        found.groups.setdefault(Group(each.supervisor, each.type, each.status), Tally()).add(tally)
+    found.down = [each for each in seen if each.status in ("parked", "waiting")]
+    found.lettered = [each for each in seen if each.dead]
+    return found
+
+
+def seen(agent: str, status: str = "idle", *, dead: int = 0) -> Seen:
+    return Seen(agent, "desk", "chat", status, "", 0, dead)
+
+
 def test_agents_that_do_not_run_though_they_are_wanted_are_named() -> None:
-    assert diagnosis.judge_agents(3, {}, {}).level == "OK"
-    waiting = diagnosis.judge_agents(3, {}, {"a": "no worker node runs agent type 'x'"})
+    assert diagnosis.judge_agents(census(), {}).level == "OK"
+    why = "waiting: no worker node runs agent type 'x'"
+    waiting = diagnosis.judge_agents(census(seen("a", "waiting")), {"a": why})
     assert (waiting.level, "a (no worker node runs agent type 'x')" in waiting.text) == ("WARN", True)
-    parked = diagnosis.judge_agents(3, {"b": "signal:SIGKILL"}, {"a": "no node"})
-    assert ("b (signal:SIGKILL)" in parked.text, "regrow revive ID" in parked.fix) == (True, True)
-    unreadable = diagnosis.judge_agents(3, {"b": "exit:1", "c": "unreadable_state:no step @upcast(1)"}, {})
+    parked = diagnosis.judge_agents(
+        census(seen("b", "parked"), seen("a", "waiting")), {"b": "signal:SIGKILL"}
+    )
+    assert ("1 parked: b (signal:SIGKILL)" in parked.text, "regrow revive ID" in parked.fix) == (True, True)
+    reasons = {"b": "exit:1", "c": "unreadable_state:no step @upcast(1)"}
+    unreadable = diagnosis.judge_agents(census(seen("b", "parked"), seen("c", "parked")), reasons)
     assert "c (unreadable_state:no step @upcast(1))" in unreadable.text
     assert "b" not in unreadable.text.split()
     assert "regrow revive --unreadable" in unreadable.fix
+
+
+def test_dead_letters_are_told_with_their_agents_and_reasons() -> None:
+    assert diagnosis.judge_letters(census(), []).level == "OK"
+    letters = [
+        [("1-0", {"reason": "bad_data"}), ("2-0", {"reason": "bad_data"})],
+        [("1-0", {"reason": "unhandled"})],
+    ]
+
+    told = diagnosis.judge_letters(census(seen("a", dead=2), seen("b", dead=1)), letters)
+
+    assert told.level == "WARN"
+    assert told.text == "3 of 2 agents (bad_data, unhandled): a (2), b (1)"
+
+
+def worker(*types: str, labels: str = "{}", status: str = "up") -> dict[str, str]:
+    about = json.dumps({name: {"schema": 2, "handles": []} for name in types})
+    return {"kind": "worker", "status": status, "types": about, "labels": labels}
+
+
+@pytest.mark.parametrize(
+    ("queue", "served"),
+    [
+        ("chat@1", True),
+        ("chat@2", True),
+        ("chat@3", False),
+        ("mail@1", False),
+        ("chat[zone=a]@1", True),
+        ("chat[zone=b]@1", False),
+        ("old@1", False),
+    ],
+)
+def test_a_run_queue_is_served_by_a_live_node_with_its_type_schema_and_labels(
+    queue: str, *, served: bool
+) -> None:
+    nodes = [worker("chat", labels='{"zone": "a"}'), worker("old", status="draining"), {"kind": "effects"}]
+
+    assert (unserved({queue: 7}, nodes) == {}) == served
+
+
+def test_a_pool_with_agents_that_nobody_can_run_is_told() -> None:
+    fine = PoolView([NodePool("n1", 4, 1, 3)], Counter({"chat@1": 2}))
+    assert diagnosis.judge_pool(PoolView()).level == "OK"
+    assert (
+        diagnosis.judge_pool(fine).text
+        == "4 slots on 1 node(s), 1 of them stuck; 3 agents in hand, 2 in line"
+    )
+    fine.unserved = Counter({"chat@1": 2})
+    assert "2 in chat@1" in diagnosis.judge_pool(fine).text
+    assert diagnosis.judge_pool(PoolView([NodePool("n1", 2, 2, 2)], Counter({"chat@1": 9}))).level == "WARN"
 
 
 def test_missing_rights_are_named() -> None:

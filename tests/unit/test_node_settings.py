@@ -28,6 +28,8 @@ def test_settings_go_to_the_spawner_and_come_out_the_same() -> None:
         ({"heartbeat": 2.0, "node_timeout": 3.0}, "node_timeout"),
         ({"max_workers": 0}, "max_workers"),
         ({"fail_points": {"in_bed": 1}}, "in_bed"),
+        ({"fail_points": {"in_handler#0": 1}}, "in_handler#0"),
+        ({"fail_points": {"in_handler#x": 1}}, "in_handler#x"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused_by_name(wrong: dict[str, Any], named: str) -> None:

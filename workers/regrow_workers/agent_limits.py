@@ -13,9 +13,13 @@ from regrow_signals.durations import Duration, size_bytes, to_seconds
 from regrow_signals.errors import BadDefinition, BadInput
 from regrow_workers.purity import GuardMode
 
-__all__ = ["LIMITS", "LimitWords", "Size", "checked_limits"]
+__all__ = ["LIMITS", "OF_A_PROCESS", "LimitWords", "Size", "checked_limits"]
 
 Size = int | str
+
+
+OF_A_PROCESS: Final = frozenset({"max_memory", "max_processes", "max_signals", "max_growth"})
+"""Limits of an agent's own process: a pooled one shares its slot's, where nobody can tell whose memory it is."""
 
 
 class LimitWords(TypedDict, total=False):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtim
 from regrow_signals.durations import Duration, to_ms, to_seconds
 from regrow_signals.errors import BadDefinition, BadInput
 from regrow_signals.ids import check_id
-from regrow_workers.agent_limits import LIMITS, Size, checked_limits
+from regrow_workers.agent_limits import LIMITS, OF_A_PROCESS, Size, checked_limits
 from regrow_workers.purity import GuardMode
 from regrow_workers.subscription_directives import Subscribe
 
@@ -76,7 +76,8 @@ class ChildSpec:
 
     ``shutdown`` is how long the child may take to end when asked: seconds, ``"brutal_kill"``, or ``"infinity"`` (a
     supervisor's default); None: the setting's. ``guard`` to ``max_growth`` are the limits of ``LimitWords``: one that
-    the child does not say is its type's, one that neither says stays None and is the setting's. None in
+    the child does not say is its type's, one that neither says stays None and is the setting's. A pooled child may not
+    say those of a process (``OF_A_PROCESS``), and its type's do not count for it: its slot is many agents'. None in
     ``max_restarts``, ``max_seconds`` and ``on_exceeded`` means: the supervisor's own.
     ``subscribe`` lists what the agent gets of the published signals, patterns or ``Subscribe(...)``, while it is on
     its supervisor's record.
@@ -203,8 +204,18 @@ class ChildSpec:
         """The child's own, before its type's."""
         own = checked_limits(self._shown, {name: getattr(self, name) for name in LIMITS})
         of_type: Mapping[str, Any] = {} if self.agent is None else self.agent.definition.limits
+        pooled = self.isolation == "pool"
         for name, value in {**of_type, **own}.items():
-            self._set(name, value)
+            if pooled and name in OF_A_PROCESS:
+                if own.get(name) not in (None, of_type.get(name)):
+                    raise self._bad(
+                        name,
+                        "a pooled agent has no process of its own: its slot's is REGROW_MAX_MEMORY and "
+                        'REGROW_MAX_PROCESSES; leave it out, or take isolation="process"',
+                    )
+                self._set(name, None)
+            else:
+                self._set(name, value)
 
     def _checked_shutdown(self) -> float | str | None:
         value = self.shutdown

@@ -186,7 +186,7 @@ class Node:
             self._tick_at = now + TICK
             self._watch_spawner(now)
         running = self._roster.judge(now, self._pauses)
-        self._reporter.set_running(running, load=self._roster.load)
+        self._reporter.set_running(running, load=self._roster.load, slots=self._roster.slots)
         if self._drain_until is not None:
             self._go_on_draining(now)
 

@@ -75,6 +75,7 @@ class Reporter(threading.Thread):
         self._pending: deque[_Handed] = deque()
         self._running: Sequence[tuple[str, int]] = ()
         self._load = 0
+        self._slots: tuple[int, int] | None = None
         self._node = ""
         self._looked = False
         self._give_up_at: float | None = None
@@ -101,10 +102,13 @@ class Reporter(threading.Thread):
     def hand_in(self, call: Call[Any]) -> None:
         self._handed.post(_Handed(call))
 
-    def set_running(self, running: Sequence[tuple[str, int]], load: int) -> None:
+    def set_running(
+        self, running: Sequence[tuple[str, int]], load: int, slots: tuple[int, int] | None = None
+    ) -> None:
         """What the next beats say; replaced whole, so the thread sees the old or the new."""
         self._running = running
         self._load = load
+        self._slots = slots
 
     def finish(self, within: float) -> bool:
         """Send what is pending and end; False if Redis has not taken all of it in time."""
@@ -177,7 +181,9 @@ class Reporter(threading.Thread):
         if not node:
             return
         try:
-            reply = connection.call(nodes.beat(self._keys, node, self._running, load=self._load))
+            reply = connection.call(
+                nodes.beat(self._keys, node, self._running, load=self._load, slots=self._slots)
+            )
         except CorruptKey as error:
             log.event(_LOG, "beat_refused", level=logging.ERROR, node=node, error=str(error))
             return

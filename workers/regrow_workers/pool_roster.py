@@ -98,6 +98,13 @@ class PoolRoster:
     def lives(self) -> Collection[SlotLife]:
         return self._lives.values()
 
+    @property
+    def counts(self) -> tuple[int, int] | None:
+        """Slots, and how many of them are stuck, as of the last look; None: the node keeps none."""
+        now = time.monotonic()
+        stuck = sum(is_stuck(life, now) for life in self._lives.values())
+        return (len(self._lives), stuck) if self._wanted else None
+
     def pids(self) -> list[int]:
         return [life.pid for life in self._lives.values() if life.pid is not None]
 

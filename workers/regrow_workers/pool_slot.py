@@ -222,8 +222,13 @@ class PoolSlot:
         return done
 
     def _announce(self, claimed: Claimed) -> bool:
-        """Note which signal is tried; whether the agent is still ours."""
+        """Note which signal is tried; whether the agent is still ours.
+
+        Not while a later one is charged already: each claim reads what it was charged from Redis, which keeps one only.
+        """
         loaded, entry = claimed.loaded, claimed.entries[0][0]
+        if agents.is_charged_later(loaded, entry):
+            return True
         call = agents.announce(self._keys, claimed.owner, loaded, entry, marked=loaded.trying_entry)
         answer = None if call is None else self._trip([call])[0]
         if isinstance(answer, CorruptKey):

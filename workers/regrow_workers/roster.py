@@ -66,6 +66,11 @@ class Roster:
     def load(self) -> int:
         return len(self._lives) + len(self._waiting)
 
+    @property
+    def slots(self) -> tuple[int, int] | None:
+        """Slots for pooled agents, and how many of them are stuck; None: it keeps none."""
+        return None
+
     def pids(self) -> list[int]:
         return [life.pid for life in self._lives.values() if life.pid is not None]
 

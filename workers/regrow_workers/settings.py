@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from regrow_signals.errors import BadSetting
+from regrow_workers.fail_points import life_of, step_of
 from regrow_workers.purity import GuardMode
 
 __all__ = ["FAIL_STEPS", "NodeSettings"]
@@ -85,7 +86,9 @@ class NodeSettings:
             raise BadSetting(f"spares must be from 0 to max_workers ({self.max_workers}), not {self.spares}")
         if self.pool_extra_slots < 0:
             raise BadSetting(f"pool_extra_slots must not be negative, not {self.pool_extra_slots}")
-        unknown = sorted(set(self.fail_points) - set(FAIL_STEPS))
+        unknown = sorted(
+            point for point in self.fail_points if step_of(point) not in FAIL_STEPS or life_of(point) < 1
+        )
         if unknown:
             raise BadSetting(f"fail_points: no step {unknown[0]!r}; there are {', '.join(FAIL_STEPS)}")
 

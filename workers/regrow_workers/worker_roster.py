@@ -35,6 +35,10 @@ class WorkerRoster(Roster):
     def __len__(self) -> int:
         return super().__len__() + len(self._pool)
 
+    @property
+    def slots(self) -> tuple[int, int] | None:
+        return self._pool.counts
+
     def pids(self) -> list[int]:
         return [*super().pids(), *self._pool.pids()]
 

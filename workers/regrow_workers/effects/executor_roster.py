@@ -81,6 +81,11 @@ class ExecutorRoster:
     def load(self) -> int:
         return sum(in_hand(life) for life in self._lives.values())
 
+    @property
+    def slots(self) -> None:
+        """None: pooled agents are not an effects node's."""
+        return
+
     def pids(self) -> list[int]:
         return [life.pid for life in self._lives.values() if life.pid is not None]
 
