@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Self
 
-from regrow.client import server_url
-from regrow.settings import load_settings
+from regrow import client
 from regrow_workers.effects import own_executor
 from regrow_workers.effects.effect import Effect
 
@@ -28,9 +27,11 @@ class EffectExecutor(own_executor.EffectExecutor):
 
         Raises ``BadSetting`` when there is neither, or when a setting is wrong.
         """
-        settings = load_settings() if namespace is None else load_settings(namespace=namespace)
+        from regrow.settings import load_settings  # large: a worker imports regrow and never reads settings
+
+        settings = load_settings(namespace=namespace)
         return cls(
-            server_url(settings),
+            client.server_url(settings),
             namespace=settings.namespace,
             effects=effects,
             name=name,

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from regrow import (
     Agent,
     Context,
@@ -33,18 +31,14 @@ from regrow import (
 from . import provider
 
 
-class Model(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class ToolCall(Model):
+class ToolCall(Payload):
     id: str
     """Of this call in this chat, given by the model."""
     tool: Literal["weather", "book"]
     about: str
 
 
-class Message(Model):
+class Message(Payload):
     role: Literal["user", "assistant", "tool"]
     text: str = ""
     calls: tuple[ToolCall, ...] = ()

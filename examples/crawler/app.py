@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 from urllib.parse import urljoin, urlsplit
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from regrow import (
     Agent,
@@ -36,7 +36,7 @@ class Start(Payload, type="crawl.start"):
     """How many links away from it."""
 
 
-class Page(BaseModel):
+class Page(Payload):
     url: str
     status: int
     links: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from regrow import (
     Agent,
@@ -30,7 +30,7 @@ class CountWords(Payload, type="book.count-words"):
     pages: tuple[str, ...]
 
 
-class Counted(BaseModel):
+class Counted(Payload):
     page: int
     words: int
 

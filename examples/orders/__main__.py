@@ -24,7 +24,7 @@ from .bank import ADDRESS, DECLINED, NOWHERE, Bank, read
 from .verdict import Evidence, judge
 
 SERVICES = ("watchdog-1", "watchdog-2", "worker-1", "worker-2", "effects-1", "effects-2")
-END_SECONDS = 90.0
+END_SECONDS = 120.0
 
 
 def run(*, kills: int, seed: int, pace: float = 0.4) -> list[Finding]:
@@ -44,28 +44,33 @@ def run(*, kills: int, seed: int, pace: float = 0.4) -> list[Finding]:
             customers.leave()
             print(f"{customers.placed} orders were placed; killed:", dict(killer.killed))
             until(lambda: has_settled(system, customers.placed), "every order has ended", END_SECONDS)
-            findings = judge(evidence(system, customers.placed, log), customers.placed)
+            findings = [
+                Finding(killer.killed.total() == kills, f"{killer.killed.total()} of {kills} kills"),
+                *judge(evidence(system, customers.placed, log), customers.placed),
+            ]
             print(f"{bank.repeated} calls came again under a key that the bank knew, and changed nothing")
         bank.close()
     return findings
 
 
 class Customers(threading.Thread):
-    """Place one order after the other, with every fifth of them something is wrong."""
+    """Place one order after the other, and wait while many are under way. Something is wrong with half of them."""
 
     PACE = 0.2
+    MANY = 30
 
     def __init__(self, system: Running, seed: int) -> None:
         super().__init__(name="customers")
-        self._client = system.client
+        self._system = system
         self._random = random.Random(f"customers {seed}")
         self._left = threading.Event()
         self.placed = 0
 
     def run(self) -> None:
         while not self._left.wait(self.PACE):
-            self.place(f"o-{self.placed + 1}")
-            self.placed += 1
+            if self._system.open_effects() < self.MANY:
+                self.place(f"o-{self.placed + 1}")
+                self.placed += 1
 
     def place(self, order: str) -> None:
         """The same id again changes nothing, so an order whose fate is unknown is placed again."""
@@ -78,7 +83,7 @@ class Customers(threading.Thread):
         )
         while True:
             try:
-                self._client.send(order, placed, id=order, create=NEW_ORDER)
+                self._system.client.send(order, placed, id=order, create=NEW_ORDER)
                 return
             except FateUnknown:
                 continue

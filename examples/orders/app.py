@@ -32,6 +32,7 @@ from regrow import (
     effect,
     handles,
 )
+from regrow.errors import FateUnknown
 
 from . import bank
 
@@ -94,8 +95,11 @@ def ship(run: EffectContext, order: str, address: str) -> Answer:
 
 @effect(timeout=10, idempotent=False)
 def refund(_run: EffectContext, order: str, payment: str, cents: int) -> Answer:
-    """The bank pays back as often as it is asked to."""
-    return Answer(**bank.post("refund", order=order, payment=payment, cents=cents))
+    """The bank pays back as often as it is asked to. If it was asked and did not answer, that is in doubt, too."""
+    try:
+        return Answer(**bank.post("refund", order=order, payment=payment, cents=cents))
+    except TimeoutError as error:
+        raise FateUnknown("asked to refund, the bank did not answer") from error
 
 
 class Order(State):

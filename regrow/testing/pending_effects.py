@@ -12,7 +12,7 @@ from pydantic_core import to_jsonable_python
 from regrow_signals import effect_store, views
 from regrow_signals.connection import Connection
 from regrow_signals.effect_store import ClaimedEffect, EffectNotDue
-from regrow_signals.errors import BadInput
+from regrow_signals.errors import BadInput, FateUnknown
 from regrow_signals.ids import new_id
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
@@ -93,7 +93,8 @@ class EffectDesk:
         try:
             result = prepared.effect.call(prepared.run, prepared.values)
         except Exception as error:  # noqa: BLE001  an effect may raise anything
-            return settlement.after_exception(held, exception_line(error))
+            unknown = isinstance(error, FateUnknown)
+            return settlement.after_exception(held, exception_line(error), fate_unknown=unknown)
         return returned(prepared.effect, held, result, Limits())
 
     def _claim(self, effect: PendingEffect) -> tuple[ClaimedEffect, Held]:

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from regrow_signals.errors import FateUnknown
 from regrow_workers.effects import settlement
+from regrow_workers.effects.calling import raised
 from regrow_workers.effects.settlement import Held, Settlement
 
 HELD = Held("b:1-1:0", "charge", "token", 1, 2, 1_000, 60_000, idempotent=True)
@@ -19,6 +21,7 @@ ENDS: list[Callable[[Held], Settlement]] = [
     lambda held: settlement.after_exception(held, "ValueError: no"),
     settlement.after_timeout,
     lambda held: settlement.after_crash(held, "signal:SIGSEGV"),
+    lambda held: raised(held, FateUnknown("asked, and not answered")),
 ]
 
 
@@ -38,10 +41,11 @@ def test_failed_try_is_repeated_after_a_pause_and_has_failed_after_the_last(
 
 
 def test_effect_that_is_not_idempotent_is_never_tried_again() -> None:
-    raised, late, crashed = (end(ONCE) for end in ENDS)
+    refused, late, crashed, unknown = (end(ONCE) for end in ENDS)
 
-    assert raised.outcome == "failed"
-    assert late.outcome == crashed.outcome == "in_doubt"
+    assert refused.outcome == "failed"
+    assert late.outcome == crashed.outcome == unknown.outcome == "in_doubt"
+    assert "asked, and not answered" in unknown.error
     assert json.loads(late.data) == {"effect": "b:1-1:0", "attempts": 1}
 
 

@@ -108,6 +108,26 @@ def test_a_parcel_that_cannot_be_sent_is_refunded_or_reported_and_its_goods_come
     assert shop.effects() == []
 
 
+def test_a_bank_that_is_asked_to_refund_and_does_not_answer_is_a_doubt(
+    harness: type[Harness], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: object, **__: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(bank, "post", silent)
+    shop = harness(tree)
+    shop.client.send("o-1", PLACED, create=NEW_ORDER)
+    shop.run()
+    for answer in (YES, NO):
+        shop.complete(shop.effects("o-1")[0], answer)
+        shop.run()
+
+    assert shop.run_effects() == 1
+    shop.run()
+
+    assert shop.state("o-1", Orders).stage == "refund in doubt"
+
+
 def test_bank_does_once_what_it_is_asked_for_under_one_key_and_pays_back_as_often_as_it_is_asked(
     tmp_path: Path,
 ) -> None:

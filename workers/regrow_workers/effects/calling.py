@@ -20,7 +20,7 @@ from regrow_signals.effect_store import (
     claim_effect,
     settle_effect,
 )
-from regrow_signals.errors import BadInput, CorruptKey, RegrowError
+from regrow_signals.errors import BadInput, CorruptKey, FateUnknown, RegrowError
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_workers import log
@@ -163,7 +163,8 @@ def raised(held: Held, error: BaseException) -> Settlement:
     """The function raised."""
     if isinstance(error, EffectCancelled):
         return settlement.cancelled()
-    return settlement.after_exception(held, f"{exception_line(error)}{exception_place(error)}")
+    text = f"{exception_line(error)}{exception_place(error)}"
+    return settlement.after_exception(held, text, fate_unknown=isinstance(error, FateUnknown))
 
 
 def _log_settlement(held: Held, outcome: Settlement) -> None:

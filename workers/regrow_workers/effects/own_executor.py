@@ -76,7 +76,7 @@ class EffectCall:
         return f"<call of effect {self._held.name}: {self._held.effect_id}>"
 
     def call(self) -> bool:
-        """Call the function here and tell what came of it, whatever that is; an ``async def`` gets a loop of its own."""
+        """Call the function here and tell what came of it, whatever that is; an ``async def`` in a loop of its own."""
         try:
             result = self.effect.call(self.run, self.args)
         except (Exception, EffectCancelled) as error:  # noqa: BLE001  an effect may raise anything
@@ -113,8 +113,8 @@ class EffectCall:
 class EffectExecutor:
     """A place where effects run. Use it as a context manager; any number of threads may use it at once.
 
-    ``effects``: those that it can run, all that are defined in this process by default. What it is rung for and does not
-    know is given back for a while, for others to run. Whatever is still in hand at the end is handed back.
+    ``effects``: those that it can run, all that are defined in this process by default. What it is rung for and does
+    not know is given back for a while, for others to run. Whatever is still in hand at the end is handed back.
     """
 
     def __init__(
@@ -167,7 +167,9 @@ class EffectExecutor:
         self._bell.close()
 
     def take(self, most: int = 1, *, wait: Duration = 0.5, awaited: bool = False) -> list[EffectCall]:
-        """Claim up to ``most`` due effects; waits up to ``wait`` seconds for one. ``awaited``: those that are an ``async def``.
+        """Claim up to ``most`` due effects; waits up to ``wait`` seconds for one.
+
+        ``awaited``: of those that are an ``async def``, which wait in a queue of their own; else of the others.
 
         For a carrier of your own: ``ring`` here, hand the ids on, and ``claim`` them there.
         """

@@ -6,6 +6,7 @@
 | it returned something else                                | failed                    | failed |
 | its stored arguments do not fit: it was not called        | failed                    | failed |
 | it raised                                                 | again, failed after the last | failed |
+| it raised ``FateUnknown``: it asked, and got no answer     | again, failed after the last | in doubt |
 | it took longer than its timeout, raised or killed for it  | again, failed after the last | in doubt |
 | its process ended by itself or crashed (exit, segfault)   | again, failed after the last | in doubt |
 | SIGKILL that none of ours sent, drain, node or spawner lost | again at once, uncounted (abandon) | in doubt |
@@ -103,8 +104,11 @@ def failed(held: Held, error: str) -> Settlement:
     return Settlement("failed", json.dumps(data), error=error)
 
 
-def after_exception(held: Held, error: str) -> Settlement:
-    return _again(held, error) if held.idempotent else failed(held, error)
+def after_exception(held: Held, error: str, *, fate_unknown: bool = False) -> Settlement:
+    """``fate_unknown``: the function does not know itself whether it took place."""
+    if held.idempotent:
+        return _again(held, error)
+    return _in_doubt(held, error) if fate_unknown else failed(held, error)
 
 
 def after_timeout(held: Held) -> Settlement:
