@@ -9,6 +9,7 @@ from __future__ import annotations
 from regrow import errors
 from regrow.client import AsyncClient, Client
 from regrow.control import ChildCounts, ChildInfo, StartedChild
+from regrow.effect_executor import EffectExecutor
 from regrow_signals.client import Message, SentReceipt
 from regrow_signals.deletion import Deleted
 from regrow_signals.effect_progress import Progress
@@ -26,6 +27,7 @@ from regrow_workers.context import Context
 from regrow_workers.directives import CancelEffect, Directive, Emit, Stop
 from regrow_workers.effects.effect import Effect, EffectCancelled, EffectContext, effect
 from regrow_workers.effects.outcome_payloads import Cancelled, Done, Failed, InDoubt
+from regrow_workers.effects.own_executor import EffectCall
 from regrow_workers.family_directives import Demonitor, Monitor, Spawn, StopChild
 from regrow_workers.handlers import handles
 from regrow_workers.lifecycle import (
@@ -51,7 +53,7 @@ __all__ = [
     "Reply", "Ask", "Replied", "Unreplied", "Forward",
     "AgentCreated", "AgentRestarted", "AgentOrphaned", "AgentDown", "ChildStarted", "ChildExit",
     "effect", "Effect", "EffectContext", "EffectCancelled", "Done", "Failed", "InDoubt", "Cancelled", "CancelEffect",
-    "Progress",
+    "Progress", "EffectExecutor", "EffectCall",
     "Supervisor", "ChildSpec", "Backoff", "on_worker_start",
     "Client", "AsyncClient", "Message", "Receipt", "SentReceipt", "Status",
     "Subscribe", "Unsubscribe", "Published", "Subscription",

@@ -17,7 +17,6 @@ import logging
 import secrets
 import signal
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from regrow_signals.async_connection import AsyncConnection
@@ -37,6 +36,7 @@ from regrow_workers.effects.calling import (
     returned,
     take,
     tell,
+    with_reports,
 )
 from regrow_workers.effects.effect import EffectContext
 from regrow_workers.effects.executor_life import GRACE
@@ -158,7 +158,7 @@ class AsyncExecutor:
     # Taking.
 
     async def _work(self) -> None:
-        await self._answered(announce_limits(self._keys, limits_of(self._application)))
+        await self._answered(announce_limits(self._keys, limits_of(self._application.effects)))
         await self._take()
 
     async def _take(self) -> None:
@@ -233,11 +233,11 @@ class AsyncExecutor:
 
     async def _outcome(self, claimed: ClaimedEffect, held: Held) -> Settlement:
         """Call the function; whatever it does, short of ending the process, becomes a settlement."""
-        prepared = prepare(self._application, claimed, held)
+        prepared = prepare(self._application.effects, self._application.name, claimed, held)
         if isinstance(prepared, Settlement):
             return prepared
         reports = AwaitedReports(self._connection, self._keys, held, self._cancel)
-        run = replace(prepared.run, _report=reports)
+        run = with_reports(prepared.run, reports)
         call = asyncio.create_task(_called(prepared, run), name=f"{held.effect_id} itself")
         self._calls[held.effect_id] = call
         try:

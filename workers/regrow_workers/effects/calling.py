@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -24,13 +24,23 @@ from regrow_signals.errors import BadInput, CorruptKey, FateUnknown, RegrowError
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_workers import log
-from regrow_workers.application import Application
 from regrow_workers.effects import settlement
 from regrow_workers.effects.effect import Effect, EffectCancelled, EffectContext
 from regrow_workers.effects.settlement import Held, Settlement
 from regrow_workers.tracebacks import exception_line, exception_place
 
-__all__ = ["Prepared", "drive", "drive_async", "limits_of", "prepare", "raised", "returned", "take", "tell"]
+__all__ = [
+    "Prepared",
+    "drive",
+    "drive_async",
+    "limits_of",
+    "prepare",
+    "raised",
+    "returned",
+    "take",
+    "tell",
+    "with_reports",
+]
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -107,11 +117,13 @@ def tell(keys: Keys, held: Held, outcome: Settlement) -> Op[bool]:
     return True
 
 
-def prepare(application: Application, claimed: ClaimedEffect, held: Held) -> Prepared | Settlement:
+def prepare(
+    effects: Mapping[str, Effect[..., Any]], application: str, claimed: ClaimedEffect, held: Held
+) -> Prepared | Settlement:
     """The call; or what is told without one: nobody knows the name, or the arguments do not fit."""
-    effect = application.effects.get(claimed.name)
+    effect = effects.get(claimed.name)
     if effect is None:
-        return settlement.unknown_name(held, application.effects, application.name)
+        return settlement.unknown_name(held, effects, application)
     try:
         values = effect.parse_args(claimed.args)
     except BadInput as error:
@@ -129,9 +141,14 @@ def prepare(application: Application, claimed: ClaimedEffect, held: Held) -> Pre
     return Prepared(effect, run, values)
 
 
-def limits_of(application: Application) -> Mapping[str, EffectLimit]:
+def with_reports(run: EffectContext, reports: Callable[[str], None]) -> EffectContext:
+    """The run's context, in which ``progress`` is told to ``reports``."""
+    return replace(run, _report=reports)
+
+
+def limits_of(effects: Mapping[str, Effect[..., Any]]) -> Mapping[str, EffectLimit]:
     """What an executor announces before it takes anything."""
-    return {name: effect.limit for name, effect in application.effects.items()}
+    return {name: effect.limit for name, effect in effects.items()}
 
 
 def returned(effect: Effect[..., Any], held: Held, result: object, limits: Limits) -> Settlement:

@@ -14,7 +14,6 @@ import secrets
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from types import FrameType
 from typing import TypeVar
 
@@ -26,7 +25,16 @@ from regrow_signals.keys import Keys
 from regrow_workers.application import Application
 from regrow_workers.effects import settlement
 from regrow_workers.effects.async_executor import run_async_executor
-from regrow_workers.effects.calling import drive, limits_of, prepare, raised, returned, take, tell
+from regrow_workers.effects.calling import (
+    drive,
+    limits_of,
+    prepare,
+    raised,
+    returned,
+    take,
+    tell,
+    with_reports,
+)
 from regrow_workers.effects.effect import EffectCancelled
 from regrow_workers.effects.progress_reports import Reports
 from regrow_workers.effects.rq_doorbell import EffectWorker
@@ -103,7 +111,7 @@ class Executor:
     def run(self) -> WorkerExit:
         signal.signal(signal.SIGTERM, self._on_stop)
         try:
-            self._answered(announce_limits(self._keys, limits_of(self._application)), self._pause)
+            self._answered(announce_limits(self._keys, limits_of(self._application.effects)), self._pause)
             while not self._stop.requested:
                 self._slot.note(Phase.IDLE)
                 effect_id = self._next_effect()
@@ -167,11 +175,11 @@ class Executor:
 
     def _outcome(self, claimed: ClaimedEffect, held: Held) -> Settlement:
         """Call the function; whatever it does, short of ending the process, becomes a settlement."""
-        prepared = prepare(self._application, claimed, held)
+        prepared = prepare(self._application.effects, self._application.name, claimed, held)
         if isinstance(prepared, Settlement):
             return prepared
         reports = Reports(self._connection, self._keys, held)
-        run = replace(prepared.run, _report=reports)
+        run = with_reports(prepared.run, reports)
         try:
             # The alarm is set before the slot says so: from outside, a call is never older than from inside.
             with time_limit(claimed.timeout_ms / 1000):

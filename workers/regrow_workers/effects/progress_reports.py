@@ -9,10 +9,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from regrow_signals.async_connection import AsyncConnection
-from regrow_signals.connection import Connection
+from regrow_signals.calls import Call
 from regrow_signals.effect_progress import report_progress
 from regrow_signals.effect_store import EffectClaimed
 from regrow_signals.errors import CorruptKey, StoreError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["INTERVAL", "AwaitedReports", "Reports"]
 
 _LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 
 INTERVAL: Final = 0.1
 """Seconds between two reports of one call; what comes in between is passed over, or told with the next."""
@@ -35,10 +36,16 @@ AWAY_PAUSE: Final = 5.0
 """While Redis does not answer, a call is not held up for each report."""
 
 
+class Caller(Protocol):
+    """A connection, or one that threads share."""
+
+    def call(self, call: Call[T], /) -> T: ...
+
+
 class Reports:
     """Of one call that runs in this thread, or in threads of its own: sent while the call waits."""
 
-    def __init__(self, connection: Connection, keys: Keys, held: Held) -> None:
+    def __init__(self, connection: Caller, keys: Keys, held: Held) -> None:
         self._connection = connection
         self._keys = keys
         self._held = held
