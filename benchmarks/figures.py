@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regrow.bench.guard import measure_guard
 from regrow.bench.idle import measure_idle
 from regrow.bench.latency import measure_latency
 from regrow.bench.recovery import measure_recovery
@@ -103,6 +104,13 @@ FIGURES = (
         "regrow bench idle",
     ),
     Figure(
+        "guard",
+        "the guard of purity, on top of a small transition",
+        "",
+        "{warn_more_us:.1f} µs (`warn`), {enforce_more_us:.1f} µs (`enforce`), beside {off_us:.1f} µs",
+        "regrow bench guard",
+    ),
+    Figure(
         "supervision",
         "50 agents killed in one instant, all working again",
         "1.5 s",
@@ -155,6 +163,7 @@ def measured(runs: int, part: int) -> dict[str, list[Result]]:
         "throughput": lambda: measure_throughput(100_000 // part, 3),
         "latency": lambda: measure_latency(1000 // part),
         "idle": lambda: measure_idle(20.0 / part),
+        "guard": lambda: measure_guard(100 // part),
         "supervision": lambda: measure_supervision(1),
     }
     found: dict[str, list[Result]] = {name: [] for name in benches}

@@ -1,0 +1,1 @@
+"""Ten thousand devices, each an agent: ``python -m examples.fleet``; ``--kill-every 1`` kills slots meanwhile."""
