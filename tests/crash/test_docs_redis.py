@@ -28,6 +28,7 @@ KEYS, SCHEMAS = read_document(DOCUMENT.read_text())
 
 #: Documented fields that this scenario need not bring about; each is "only when ...".
 ELSEWHERE = {
+    "{ns}:agent:<agent>": {"postponed", "rewound"},
     "{ns}:outbox:<agent> with kind=emit": {
         "dataschema",
         "replyto",
