@@ -58,6 +58,7 @@ ELSEWHERE = {
         "supervisor_paused_total|supervisor=<path>",
         "supervisor_parked_total|supervisor=<path>",
         "nodes_lost_total",
+        "workers_recycled_total|type=<type>|reason=<reason>",
         "subscriptions_refused_total",
         "store_restarts_total",
     },
