@@ -93,14 +93,22 @@ def running_system(
 
 @contextmanager
 def running_stack(
-    application: str, *, services: Sequence[str], environment: Mapping[str, str] | None = None
+    application: str,
+    *,
+    services: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    command: Callable[[str], Sequence[str]] | None = None,
 ) -> Generator[System]:
-    """An embedded server and these services; everything is gone afterwards."""
+    """An embedded server and these services; everything is gone afterwards. ``command``: how one is started."""
     folder = Path(tempfile.mkdtemp(prefix="regrow-bench-"))
     try:
         settings = load_settings(state_dir=folder, namespace="bench", redis_url="")
         with Stack(
-            application, settings=settings, services=services, environment=dict(environment or {})
+            application,
+            settings=settings,
+            services=services,
+            environment=dict(environment or {}),
+            command=command,
         ) as stack:
             system = System(stack)
             try:

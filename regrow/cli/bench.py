@@ -93,7 +93,7 @@ def guard(rounds: int, as_json: bool) -> None:
 @click.option("--quick", is_flag=True, help="With a fraction of the size, to see that it runs.")
 @json_option
 def signals(quick: bool, as_json: bool) -> None:
-    """What signals and directives cost: publishing to a thousand subscribers, asking, timers among a million."""
+    """What signals and directives cost: publishing to a thousand, asking, timers among a million, effects."""
     from regrow.bench.signals import measure_signals  # starts systems; not needed by other commands
 
     for row, result in measure_signals(quick=quick).items():

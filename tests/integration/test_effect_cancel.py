@@ -59,7 +59,7 @@ class Agent:
         self.version, self.cursor = self.version + 1, entry
 
     def order(self, *numbers: int, tag: str = "order-7", cancel: str = "", **fields: Any) -> None:
-        given = {"retries": 3, "idempotent": True, "traceparent": TRACE, **fields}
+        given: dict[str, Any] = {"retries": 3, "idempotent": True, "traceparent": TRACE, **fields}
         effects = [EffectAppend(name(n), "charge", "[]", 60_000, **given) for n in numbers]
         others: list[DirectiveAppend] = [EffectCancelAppend(cancel, "")] if cancel else []
         self.commit(effects, [*others, *(EffectTagAppend(name(n), tag) for n in numbers if tag)])

@@ -52,7 +52,13 @@ def executor(redis_url: str) -> Iterator[EffectExecutor]:
 def order(stage: Stage, *numbers: int, tag: str = "", **fields: Any) -> list[str]:
     owner, loaded = stage.live("a")
     [entry] = stage.feed("a")
-    given = {"name": "own.double", "timeout_ms": 2_000, "retries": 0, "idempotent": True, **fields}
+    given: dict[str, Any] = {
+        "name": "own.double",
+        "timeout_ms": 2_000,
+        "retries": 0,
+        "idempotent": True,
+        **fields,
+    }
     effects = [
         EffectAppend(f"b:{entry}:{place}", args=json.dumps({"n": n}), **given)
         for place, n in enumerate(numbers)

@@ -60,7 +60,7 @@ def drive(op: Op[T], ask: Callable[[Call[Any]], Any]) -> T:
     proceed: Callable[[], Any] = partial(next, op)
     while True:
         try:
-            call = proceed()
+            call = cast("Call[Any]", proceed())
         except StopIteration as end:
             return cast("T", end.value)
         try:
@@ -74,7 +74,7 @@ async def drive_async(op: Op[T], ask: Callable[[Call[Any]], Awaitable[Any]]) -> 
     proceed: Callable[[], Any] = partial(next, op)
     while True:
         try:
-            call = proceed()
+            call = cast("Call[Any]", proceed())
         except StopIteration as end:
             return cast("T", end.value)
         try:
