@@ -9,8 +9,10 @@ from __future__ import annotations
 from regrow import errors
 from regrow.client import AsyncClient, Client
 from regrow.control import ChildCounts, ChildInfo, StartedChild
+from regrow.effect_executor import EffectExecutor
 from regrow_signals.client import Message, SentReceipt
 from regrow_signals.deletion import Deleted
+from regrow_signals.effect_progress import Progress
 from regrow_signals.errors import RegrowError, Reject
 from regrow_signals.mailbox import Receipt, Status
 from regrow_signals.publishing import Published
@@ -22,9 +24,10 @@ from regrow_workers.application import on_worker_start
 from regrow_workers.asking import Ask, Forward, Replied, Reply, Unreplied
 from regrow_workers.child_spec import Backoff, ChildSpec
 from regrow_workers.context import Context
-from regrow_workers.directives import Directive, Emit, Stop
-from regrow_workers.effects.effect import Effect, EffectContext, effect
-from regrow_workers.effects.outcome_payloads import Done, Failed, InDoubt
+from regrow_workers.directives import CancelEffect, Directive, Emit, Stop
+from regrow_workers.effects.effect import Effect, EffectCancelled, EffectContext, effect
+from regrow_workers.effects.outcome_payloads import Cancelled, Done, Failed, InDoubt
+from regrow_workers.effects.own_executor import EffectCall
 from regrow_workers.family_directives import Demonitor, Monitor, Spawn, StopChild
 from regrow_workers.handlers import handles
 from regrow_workers.lifecycle import (
@@ -49,7 +52,8 @@ __all__ = [
     "Directive", "Emit", "Schedule", "Cron", "Cancel", "Stop", "Spawn", "StopChild", "Monitor", "Demonitor",
     "Reply", "Ask", "Replied", "Unreplied", "Forward",
     "AgentCreated", "AgentRestarted", "AgentOrphaned", "AgentDown", "ChildStarted", "ChildExit",
-    "effect", "Effect", "EffectContext", "Done", "Failed", "InDoubt",
+    "effect", "Effect", "EffectContext", "EffectCancelled", "Done", "Failed", "InDoubt", "Cancelled", "CancelEffect",
+    "Progress", "EffectExecutor", "EffectCall",
     "Supervisor", "ChildSpec", "Backoff", "Pause", "on_worker_start",
     "Client", "AsyncClient", "Message", "Receipt", "SentReceipt", "Status",
     "Subscribe", "Unsubscribe", "Published", "Subscription",

@@ -6,7 +6,7 @@ Both are thin: each method runs the same call or Op, one on a blocking, one on a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
@@ -16,6 +16,7 @@ from regrow_signals.calls import Call, Op
 from regrow_signals.connection import Connection
 from regrow_signals.creation import Creation, create_and_send
 from regrow_signals.durations import Duration, to_seconds
+from regrow_signals.effect_progress import Progress, stored_progress, watch, watch_async
 from regrow_signals.errors import BadInput, FateUnknown, RegrowError
 from regrow_signals.ids import check_id, check_type, new_id
 from regrow_signals.keys import Keys
@@ -199,6 +200,7 @@ class Client:
         name: str = "regrow-client",
     ) -> None:
         self._calls = Calls(namespace, limits)
+        self._url = url
         self.connection = Connection.open(url, name=name, timeout=timeout)
 
     @property
@@ -258,6 +260,20 @@ class Client:
             *self.connection.run(views.stored_state(self.keys, agent, _names_of(agent_type)))
         )
 
+    def effect_progress(self, effect: str) -> Progress | None:
+        """How far an effect was when it last said so; None if it has said nothing, or is settled."""
+        record: dict[str, str] = self.connection.command(views.effect_record(self.keys, effect))
+        return stored_progress(effect, record)
+
+    def watch_progress(self, agent: str, *, timeout: Duration | None = None) -> Generator[Progress]:
+        """What the effects of an agent report from now on, each as it comes; on a connection of its own.
+
+        Ends when none came for ``timeout`` seconds (None: never), or by the iterator's ``close()``. Raises
+        ``StoreUnavailable`` when the connection is lost.
+        """
+        wait = None if timeout is None else to_seconds(timeout, "timeout")
+        return watch(self._url, self.keys, check_id(agent, "agent"), wait)
+
     def dead_letters(self, agent: str, *, after: str = "", count: int = 100) -> Listed:
         """Dead letters of the agent, the oldest first: id of the letter, and its fields."""
         return self.connection.command(views.dead_letters(self.keys, agent, after=after, count=count))
@@ -297,6 +313,7 @@ class AsyncClient:
         name: str = "regrow-client",
     ) -> None:
         self._calls = Calls(namespace, limits)
+        self._url = url
         self.connection = AsyncConnection.open(url, name=name, timeout=timeout)
         self._listeners = Listeners(lambda: AsyncConnection.open(url, name=name, timeout=timeout))
 
@@ -353,6 +370,16 @@ class AsyncClient:
         return agent_type.parse_state(
             *await self.connection.run(views.stored_state(self.keys, agent, _names_of(agent_type)))
         )
+
+    async def effect_progress(self, effect: str) -> Progress | None:
+        """As ``Client.effect_progress``."""
+        record: dict[str, str] = await self.connection.command(views.effect_record(self.keys, effect))
+        return stored_progress(effect, record)
+
+    def watch_progress(self, agent: str, *, timeout: Duration | None = None) -> AsyncGenerator[Progress]:
+        """As ``Client.watch_progress``: ``async for``."""
+        wait = None if timeout is None else to_seconds(timeout, "timeout")
+        return watch_async(self._url, self.keys, check_id(agent, "agent"), wait)
 
     async def dead_letters(self, agent: str, *, after: str = "", count: int = 100) -> Listed:
         """As ``Client.dead_letters``."""

@@ -99,6 +99,9 @@ class EffectAppend:
     backoff_ms: int = 1000
     awaited: bool = False
     """An ``async def``: it waits for an asyncio executor, in a queue of its own."""
+    traceparent: str = ""
+    """W3C trace context of the run, for the effect and for its outcome."""
+    tracestate: str = ""
 
 
 class DirectiveAppend(ABC):
@@ -227,6 +230,7 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
     for effect in plan.effects:
         args += (effect.effect_id, effect.name, effect.args, effect.timeout_ms, effect.retries)
         args += (int(effect.idempotent), effect.backoff_ms, ASYNC_QUEUE if effect.awaited else "")
+        args += (effect.traceparent, effect.tracestate)
     lay_journal(args, plan)
     for counter in counters.items():
         args += counter

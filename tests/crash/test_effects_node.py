@@ -117,6 +117,26 @@ def test_killed_executors_place_under_a_concurrency_goes_to_the_next_in_turn(
     assert_settled(orders)
 
 
+def test_cancelled_call_that_reports_its_progress_stops_and_its_executor_goes_on(
+    start: Starter, orders: Orders
+) -> None:
+    node = start()
+    orders.wait_up(node)
+    before = set(node.executors())
+    effect_id = orders.order("report", tag="order-7", idempotent=False)
+    mark = orders.wait_called(effect_id)[0]
+    wait_until(lambda: "progress" in orders.record(effect_id), "it says how far it is")
+    assert json.loads(orders.record(effect_id)["progress"]) == {"pid": mark.pid}
+
+    assert orders.cancel("order-7") == (0, 1)
+
+    told = {"effect": effect_id, "tag": "order-7", "attempts": 1}
+    assert orders.outcome(effect_id) == ("charge.cancelled", told)
+    assert set(node.executors()) == before
+    assert not orders.raw.exists(orders.keys.cancelling, orders.keys.effect_tags("a"))
+    assert_settled(orders)
+
+
 def test_killed_executor_is_replaced_at_once(start: Starter, orders: Orders) -> None:
     node = start()
     orders.wait_up(node)

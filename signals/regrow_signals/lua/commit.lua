@@ -40,7 +40,7 @@
 -- ARGV 27 raises           how many counters
 -- ARGV 28 others           how many directives of other kinds
 -- ARGV ... lists           kind keys n, word.. (of others) | target | entry reason error attempts n field.. | target no (0: to subscribers), n, field.. |
---                          id name args timeout retries idempotent backoff queue |
+--                          id name args timeout retries idempotent backoff queue traceparent tracestate |
 --                          entry version directives digest outcome signal type at_ms source data n word.. |
 --                          counter, by
 -- REPLY ok <landed before> <blocked> <held>
@@ -207,10 +207,11 @@ for i = 1, orders do
   local entry = redis.call('XADD', outbox, '*', 'kind', 'effect', 'effect', id, 'name', ARGV[at + 2], 'args', ARGV[at + 3],
     'at_ms', now, 'timeout_ms', ARGV[at + 4], 'retries', ARGV[at + 5], 'idempotent', ARGV[at + 6], 'backoff_ms', ARGV[at + 7])
   redis.call('HSET', KEYS[11 + 3 * targets + i], 'agent', ARGV[1], 'entry', entry, 'birth', record[9] or '', 'name', ARGV[at + 2],
-    'status', 'pending', 'attempts', 0, 'kills', 0, 'due_ms', now, 'timeout_ms', ARGV[at + 4], 'idempotent', ARGV[at + 6], 'queue', queue)
+    'status', 'pending', 'attempts', 0, 'kills', 0, 'due_ms', now, 'timeout_ms', ARGV[at + 4], 'idempotent', ARGV[at + 6], 'queue', queue, 'traceparent', ARGV[at + 9])
+  if ARGV[at + 10] ~= '' then redis.call('HSET', KEYS[11 + 3 * targets + i], 'tracestate', ARGV[at + 10]) end
   redis.call('ZADD', effects .. queue, now, id)
   ringing[queue] = true
-  at = at + 8
+  at = at + 10
 end
 for queue in pairs(ringing) do
   if redis.call('LLEN', bell .. queue) == 0 then redis.call('LPUSH', bell .. queue, '1') end

@@ -14,5 +14,6 @@ local function other_kinds()
 -- INCLUDE subscribers
 -- INCLUDE overflow
 -- INCLUDE publications
+-- INCLUDE effect_tags
 return {read = read_directives, check = check_directives, write = write_directives, publish = publish_from, prefix_of = prefix_of}
 end
