@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regrow.bench.guard import measure_guard
 from regrow.bench.idle import measure_idle
 from regrow.bench.latency import measure_latency
 from regrow.bench.recovery import measure_recovery
@@ -103,6 +104,13 @@ FIGURES = (
         "regrow bench idle",
     ),
     Figure(
+        "guard",
+        "the guard of purity, on top of a small transition",
+        "",
+        "{warn_more_us:.1f} µs (`warn`), {enforce_more_us:.1f} µs (`enforce`), beside {off_us:.1f} µs",
+        "regrow bench guard",
+    ),
+    Figure(
         "supervision",
         "50 agents killed in one instant, all working again",
         "1.5 s",
@@ -155,6 +163,7 @@ def measured(runs: int, part: int) -> dict[str, list[Result]]:
         "throughput": lambda: measure_throughput(100_000 // part, 3),
         "latency": lambda: measure_latency(1000 // part),
         "idle": lambda: measure_idle(20.0 / part),
+        "guard": lambda: measure_guard(100 // part),
         "supervision": lambda: measure_supervision(1),
     }
     found: dict[str, list[Result]] = {name: [] for name in benches}
@@ -189,13 +198,13 @@ def machine(load: float, runs: int) -> str:
     )
 
 
-def with_table(page: Path, table: str) -> str:
+def with_table(page: Path, table: str, begin: str = BEGIN, end: str = END) -> str:
     """The page with what stands between the two marks replaced."""
-    head, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{page}: the marks {BEGIN} and {END} are not there")
-    return f"{head}{BEGIN}\n{table}\n{END}{tail}"
+    head, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, ended, tail = rest.partition(end)
+    if not found or not ended:
+        raise SystemExit(f"{page}: the marks {begin} and {end} are not there")
+    return f"{head}{begin}\n{table}\n{end}{tail}"
 
 
 if __name__ == "__main__":

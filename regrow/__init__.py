@@ -28,9 +28,10 @@ from regrow_workers.directives import CancelEffect, Directive, Emit, Stop
 from regrow_workers.effects.effect import Effect, EffectCancelled, EffectContext, effect
 from regrow_workers.effects.outcome_payloads import Cancelled, Done, Failed, InDoubt
 from regrow_workers.effects.own_executor import EffectCall
-from regrow_workers.family_directives import Demonitor, Monitor, Spawn, StopChild
+from regrow_workers.family_directives import Adopt, Demonitor, Monitor, Spawn, StopChild
 from regrow_workers.handlers import handles
 from regrow_workers.lifecycle import (
+    AgentAdopted,
     AgentCreated,
     AgentDown,
     AgentOrphaned,
@@ -49,9 +50,9 @@ from regrow_workers.upcasts import upcast
 __all__ = [
     "Agent", "State", "upcast", "handles", "every", "cron", "Step", "Context", "Payload", "Signal", "Reject",
     "Middleware",
-    "Directive", "Emit", "Schedule", "Cron", "Cancel", "Stop", "Spawn", "StopChild", "Monitor", "Demonitor",
+    "Directive", "Emit", "Schedule", "Cron", "Cancel", "Stop", "Spawn", "Adopt", "StopChild", "Monitor", "Demonitor",
     "Reply", "Ask", "Replied", "Unreplied", "Forward",
-    "AgentCreated", "AgentRestarted", "AgentOrphaned", "AgentDown", "ChildStarted", "ChildExit",
+    "AgentCreated", "AgentRestarted", "AgentOrphaned", "AgentAdopted", "AgentDown", "ChildStarted", "ChildExit",
     "effect", "Effect", "EffectContext", "EffectCancelled", "Done", "Failed", "InDoubt", "Cancelled", "CancelEffect",
     "Progress", "EffectExecutor", "EffectCall",
     "Supervisor", "ChildSpec", "Backoff", "Pause", "on_worker_start",

@@ -79,6 +79,16 @@ def supervision(rounds: int, as_json: bool) -> None:
     _show(measure_supervision(rounds), as_json)
 
 
+@bench_command.command("guard")
+@click.option("--rounds", default=100, show_default=True, type=click.IntRange(1, 10_000))
+@json_option
+def guard(rounds: int, as_json: bool) -> None:
+    """What does the guard of purity cost a transition? Off, warn and enforce in turns; needs no Redis."""
+    from regrow.bench.guard import measure_guard  # the workers' code; not needed by other commands
+
+    _show(measure_guard(rounds), as_json)
+
+
 @bench_command.command("signals")
 @click.option("--quick", is_flag=True, help="With a fraction of the size, to see that it runs.")
 @json_option

@@ -46,6 +46,7 @@ HOMES = {
     "delete": "steer",
     "redis": "redis",
     "doctor": "redis",
+    "chaos": "chaos",
     "bench": "bench",
 }
 

@@ -178,7 +178,7 @@ class Calls:
             try:
                 results += yield mailbox.send_many(self.keys, self.limits, part)
             except FateUnknown as error:
-                results += [_unknown(out, str(error)) for out in part]
+                results += [unknown_fate(out, str(error)) for out in part]
             except RegrowError as error:
                 if not results:
                     raise
@@ -418,7 +418,8 @@ def _values(receipt: Receipt) -> tuple[str, str, str, str, bool, bool]:
     )  # fmt: skip
 
 
-def _unknown(out: Outgoing, message: str) -> FateUnknown:
+def unknown_fate(out: Outgoing, message: str) -> FateUnknown:
+    """Nobody knows whether it was accepted; the error carries the receipt to ask by."""
     error = FateUnknown(message)
     error.receipt = Receipt(out.agent, out.signal.id, remembered=out.remember)
     return error

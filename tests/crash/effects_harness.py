@@ -75,7 +75,7 @@ class EffectsNodeUnderTest:
         left = descendants(self.process.pid)
         self.kill()
         print(self.said())
-        wait_until(lambda: not any(map(alive, left)), "a killed node leaves no process behind", 3)
+        wait_until(lambda: not any(map(alive, left)), "a killed node leaves no process behind", timeout=10)
 
     def spawner(self) -> int:
         (pid,) = children(self.process.pid)

@@ -28,6 +28,7 @@ KEYS, SCHEMAS = read_document(DOCUMENT.read_text())
 
 #: Documented fields that this scenario need not bring about; each is "only when ...".
 ELSEWHERE = {
+    "{ns}:agent:<agent>": {"postponed", "rewound"},
     "{ns}:outbox:<agent> with kind=emit": {
         "dataschema",
         "replyto",
@@ -57,6 +58,7 @@ ELSEWHERE = {
         "supervisor_paused_total|supervisor=<path>",
         "supervisor_parked_total|supervisor=<path>",
         "nodes_lost_total",
+        "workers_recycled_total|type=<type>|reason=<reason>",
         "subscriptions_refused_total",
         "store_restarts_total",
     },

@@ -18,11 +18,13 @@ from regrow_workers.delivery import Delivery
 from regrow_workers.directives import CancelEffect, Directive, EffectRun, Emit, Stop
 from regrow_workers.emit_fields import OVERHEAD, signal_fields
 from regrow_workers.family_directives import (
+    Adopt,
     Demonitor,
     LaidOut,
     Monitor,
     Spawn,
     StopChild,
+    lay_out_adopt,
     lay_out_demonitor,
     lay_out_monitor,
     lay_out_spawn,
@@ -166,6 +168,7 @@ _LAYERS: Final[
     TimerDirective: lay_timer,
     Cancel: lay_cancel,
     Spawn: _family(lay_out_spawn),
+    Adopt: _family(lay_out_adopt),
     StopChild: _family(lay_out_stop_child),
     Monitor: _family(lay_out_monitor),
     Demonitor: _family(lay_out_demonitor),

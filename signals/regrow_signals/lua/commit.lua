@@ -39,6 +39,7 @@
 -- ARGV 26 transitions      how many journal entries
 -- ARGV 27 raises           how many counters
 -- ARGV 28 others           how many directives of other kinds
+-- ARGV 29 passed           entries that the cursor passes
 -- ARGV ... lists           kind keys n, word.. (of others) | target | entry reason error attempts n field.. | target no (0: to subscribers), n, field.. |
 --                          id name args timeout retries idempotent backoff queue traceparent tracestate |
 --                          entry version directives digest outcome signal type at_ms source data n word.. |
@@ -71,7 +72,7 @@ local bell = KEYS[11]
 local base_version, base_cursor, version, cursor = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local targets, letters, emits = tonumber(ARGV[22]), tonumber(ARGV[23]), tonumber(ARGV[24])
 local orders, transitions, raises = tonumber(ARGV[25]), tonumber(ARGV[26]), tonumber(ARGV[27])
-local at = 28
+local at = 29
 
 local wrong = corrupt({agent, 'hash', mailbox, 'stream', outbox, 'stream', dead, 'stream', journal, 'stream', fate, 'hash'})
 if wrong then return wrong end
@@ -86,7 +87,7 @@ end
 -- A signal of the batch gave way to a newer one while it was in hand: it is a dead letter, the batch does not stand.
 local dropped = record[10]
 if dropped and is_id(dropped) and older(base_cursor, dropped)
-  and #redis.call('XRANGE', mailbox, '(' .. base_cursor, cursor) ~= ARGV[9] + ARGV[10] then
+  and #redis.call('XRANGE', mailbox, '(' .. base_cursor, cursor) ~= tonumber(ARGV[29]) then
   return {'refused', 'conflict', record[3], record[4]}
 end
 if emits > 0 then wrong = corrupt({held, 'zset'}) end
@@ -104,7 +105,7 @@ local now = now_ms()
 local grave = {dead = dead, fate = fate, events = events, counters = counters, agent = ARGV[1], incarnation = ARGV[2],
   type = ARGV[11], max_events = ARGV[20]}
 local work = {agent = ARGV[1], key = agent, type = ARGV[11], birth = record[9] or '', incarnation = ARGV[2], now = now,
-  counters = counters, events = events, max_events = ARGV[20], grave = grave, opened = {},
+  counters = counters, events = events, max_events = ARGV[20], grave = grave, opened = {}, version = base_version, cursor = cursor,
   routes = {}, reached = 0}
 local kinds, others = ARGV[28] ~= '0' and other_kinds(), nil
 if kinds then
@@ -147,7 +148,9 @@ if ARGV[12] == '1' then redis.call('HSET', agent, 'state', ARGV[13], 'schema', A
 if ARGV[15] == '1' then redis.call('HSET', agent, 'last_error', ARGV[16]) end
 if ARGV[9] ~= '0' then redis.pcall('HINCRBY', agent, 'handled', ARGV[9]) end
 if ARGV[10] ~= '0' then redis.pcall('HINCRBY', agent, 'failed', ARGV[10]) end
-if ARGV[8] ~= '' then
+if work.keeps then
+  work.keeps()
+elseif ARGV[8] ~= '' then
   redis.call('XTRIM', mailbox, 'MINID', '=', ARGV[8])
 else
   redis.call('XTRIM', mailbox, 'MAXLEN', '=', 0)

@@ -3,6 +3,7 @@
 local function other_kinds()
 -- INCLUDE directives
 -- INCLUDE reply_directive
+-- INCLUDE postpone
 -- INCLUDE timer_keys
 -- INCLUDE timers
 -- INCLUDE routing
