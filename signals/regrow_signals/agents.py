@@ -75,9 +75,12 @@ FIRST: Final = "0-0"
 Condemned = Literal["", "attempts", "kills"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Loaded:
-    """What a worker needs of its agent to go on from the last commit."""
+    """What a worker needs of its agent to go on from the last commit.
+
+    Nobody changes one; not frozen: one is made for every claim and every batch, and that would take twice as long.
+    """
 
     agent: str
     type: str

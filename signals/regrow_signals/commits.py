@@ -185,9 +185,12 @@ class Postpone(DirectiveAppend):
 Append = EmitAppend | EffectAppend | DeadAppend | JournalAppend
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Commit:
-    """What one batch did to its agent. ``state`` None: unchanged; ``last_error`` None: unchanged."""
+    """What one batch did to its agent. ``state`` None: unchanged; ``last_error`` None: unchanged.
+
+    Nobody changes one; not frozen, as ``agents.Loaded``.
+    """
 
     owner: Owner
     base_version: int
