@@ -198,13 +198,13 @@ def machine(load: float, runs: int) -> str:
     )
 
 
-def with_table(page: Path, table: str) -> str:
+def with_table(page: Path, table: str, begin: str = BEGIN, end: str = END) -> str:
     """The page with what stands between the two marks replaced."""
-    head, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{page}: the marks {BEGIN} and {END} are not there")
-    return f"{head}{BEGIN}\n{table}\n{END}{tail}"
+    head, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, ended, tail = rest.partition(end)
+    if not found or not ended:
+        raise SystemExit(f"{page}: the marks {begin} and {end} are not there")
+    return f"{head}{begin}\n{table}\n{end}{tail}"
 
 
 if __name__ == "__main__":

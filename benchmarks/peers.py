@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regrow.bench.pooled import measure_pooled
 from regrow.bench.system import BenchError, until
 from regrow.bench.throughput import measure_throughput
 from regrow.embedded_redis import EmbeddedRedis
@@ -32,6 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PINS = ROOT / "benchmarks" / "peers.txt"
 CORES = str(os.cpu_count() or 1)
 STAMPS, COUNTER = "peers:stamps", "peers:counter"
+ONE, POOLED = "regrow, one agent", "regrow, 10,000 pooled agents, one signal in turn for each"
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
 
 
@@ -144,8 +146,9 @@ def measured(folder: Path, programs: Path, rounds: int, part: int) -> dict[str, 
                     add(peer.name, kind, stage.one_round(peer, kind, peer.tasks // part))
             stage.clear()
             result = measure_throughput(100_000 // part, 1)
-            add("regrow, one agent", "work", float(result["per_second"]))
+            add(ONE, "work", float(result["per_second"]))
             add("regrow, one agent, batch 1", "work", float(result["batch_1_per_second"]))
+            add(POOLED, "work", float(measure_pooled(10_000 // part, 1)["per_second"]))
         stage.connection.close()
     return found
 
@@ -210,18 +213,19 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def as_table(
     found: Mapping[str, Mapping[str, Sequence[float]]], versions: Mapping[str, str], rounds: int
 ) -> str:
-    """Markdown: medians, spread, and how many times each regrow is."""
-    ours = statistics.median(found["regrow, one agent"]["work"])
+    """Markdown: medians, spread, and how many times each regrow is, with one agent and with many."""
+    ours = [statistics.median(found[name]["work"]) for name in (ONE, POOLED)]
     rows = [
-        "| | no-op, a second | the same work, a second | rounds, lowest to highest | regrow is |",
-        "| --- | --- | --- | --- | --- |",
+        "| | no-op, a second | the same work, a second | rounds, lowest to highest | one agent is | pooled are |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for name, kinds in found.items():
         work = kinds["work"]
         noop = f"{statistics.median(kinds['noop']):,.0f}" if "noop" in kinds else ""
-        times = "" if name.startswith("regrow") else f"{ours / statistics.median(work):,.0f} times"
+        median = statistics.median(work)
+        times = ["" if name.startswith("regrow") else f"{rate / median:,.1f} times" for rate in ours]
         spread = f"{min(work):,.0f} to {max(work):,.0f}"
-        rows.append(f"| {name} | {noop} | {statistics.median(work):,.0f} | {spread} | {times} |")
+        rows.append(f"| {name} | {noop} | {median:,.0f} | {spread} | {' | '.join(times)} |")
     said = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     return (
         "\n".join(rows)

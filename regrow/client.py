@@ -6,6 +6,7 @@ Ops (``regrow/control.py``).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from regrow import control
@@ -13,11 +14,11 @@ from regrow.control import TIMEOUT, ChildCounts, ChildInfo, StartedChild
 from regrow_signals import client
 from regrow_signals.asks import ASK_SECONDS, await_reply, read_answer
 from regrow_signals.calls import Call
-from regrow_signals.client import AsyncSentReceipt, SentReceipt
+from regrow_signals.client import AsyncSentReceipt, Message, SentReceipt
 from regrow_signals.creation import Creation
 from regrow_signals.deletion import Deleted, delete_agent
 from regrow_signals.durations import Duration, to_seconds
-from regrow_signals.errors import BadSetting
+from regrow_signals.errors import BadSetting, FateUnknown, RegrowError, StoreError
 from regrow_signals.limits import Limits
 from regrow_signals.mailbox import Outgoing, Receipt
 from regrow_signals.publishing import Published, publish
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["AsyncClient", "Client", "server_url"]
 
 T = TypeVar("T")
+
+CREATED_AT_ONCE = 100
+"""Signals with ``create`` in one round trip."""
 
 
 class Client(client.Client):
@@ -80,6 +84,30 @@ class Client(client.Client):
             traceparent=traceparent, tracestate=tracestate, causationid=causationid, replyto=replyto,
         )  # fmt: skip
         return self._deliver(out, _accepting(self._calls, out, create))
+
+    def send_many(
+        self, messages: Sequence[Message], *, create: ChildSpec | None = None
+    ) -> list[SentReceipt | RegrowError]:
+        """Send many signals in few round trips, each standing alone: a refused one leaves its error in its place.
+
+        ``create=Support.child(under="helpdesk/chats")``: as with ``send``, for every agent that is not there yet.
+        Only signals with an id of their own are remembered.
+        """
+        if create is None:
+            return super().send_many(messages)
+        results: list[SentReceipt | RegrowError] = []
+        for part, calls in _creating(self._calls, messages, create):
+            try:
+                answers = self.connection.pipeline(calls)
+            except FateUnknown as error:
+                answers = [client.unknown_fate(out, str(error)) for out in part]
+            except StoreError as error:
+                if not results:
+                    raise
+                results += [error] * (len(messages) - len(results))
+                break
+            results += [self._sent(each) if isinstance(each, Receipt) else each for each in answers]
+        return results
 
     @overload
     def ask(
@@ -278,6 +306,26 @@ class AsyncClient(client.AsyncClient):
         )  # fmt: skip
         return await self._deliver(out, _accepting(self._calls, out, create))
 
+    async def send_many(
+        self, messages: Sequence[Message], *, create: ChildSpec | None = None
+    ) -> list[AsyncSentReceipt | RegrowError]:
+        """As ``Client.send_many``."""
+        if create is None:
+            return await super().send_many(messages)
+        results: list[AsyncSentReceipt | RegrowError] = []
+        for part, calls in _creating(self._calls, messages, create):
+            try:
+                answers = await self.connection.pipeline(calls)
+            except FateUnknown as error:
+                answers = [client.unknown_fate(out, str(error)) for out in part]
+            except StoreError as error:
+                if not results:
+                    raise
+                results += [error] * (len(messages) - len(results))
+                break
+            results += [self._sent(each) if isinstance(each, Receipt) else each for each in answers]
+        return results
+
     @overload
     async def ask(
         self,
@@ -425,6 +473,17 @@ def _accepting(calls: client.Calls, out: Outgoing, create: ChildSpec | None) -> 
     return (
         calls.send(out) if create is None else calls.create(out, _creation(out.agent, create, calls.limits))
     )
+
+
+def _creating(
+    calls: client.Calls, messages: Sequence[Message], create: ChildSpec
+) -> Iterator[tuple[Sequence[Outgoing], Sequence[Call[Receipt]]]]:
+    """Signals and the calls that accept them, so many in a round trip; all are checked before the first is sent."""
+    outgoing = calls.bulk(messages)
+    accepting = [_accepting(calls, out, create) for out in outgoing]
+    for start in range(0, len(outgoing), CREATED_AT_ONCE):
+        end = start + CREATED_AT_ONCE
+        yield outgoing[start:end], accepting[start:end]
 
 
 def _creation(agent: str, spec: ChildSpec, limits: Limits) -> Creation:

@@ -64,6 +64,8 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "LINDEX": ("K", "0"),
     "LSET": ("K", "0", "v"),
     "LTRIM": ("K", "0", "1"),
+    "PUBLISH": ("K", "v"),
+    "SUBSCRIBE": ("K",),
     "SADD": ("K", "v"),
     "SCARD": ("K",),
     "SRANDMEMBER": ("K", "1"),
@@ -86,7 +88,8 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
 def acl_rule(user: str, namespace: str) -> str:
     """The line that gives a user what regrow needs and no more (RQ, for effects, wants its own keys besides)."""
     grants = " ".join(f"+{name.lower()}" for name in COMMANDS)
-    return f"ACL SETUSER {user} on ~{Keys(namespace).tag}:* {grants}"
+    tag = Keys(namespace).tag
+    return f"ACL SETUSER {user} on ~{tag}:* &{tag}:* {grants}"
 
 
 def missing_rights(connection: Connection, keys: Keys) -> list[str] | None:

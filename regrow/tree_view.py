@@ -46,6 +46,7 @@ _FIELDS = (
     "node",
     "pid",
     "version",
+    "postponed",
     "isolation",
     "worker",
 )
@@ -76,6 +77,9 @@ class Leaf:
     version: int
     backlog: int | None
     """Signals that wait; None: its key holds the wrong type."""
+
+    postponed: int
+    """How many of them wait for another mode of the agent."""
 
     dead: int | None
     held: bool
@@ -308,6 +312,7 @@ class _Look:
             pid=_number(record.get("pid")),
             version=_number(record.get("version")),
             backlog=backlog,
+            postponed=_number(record.get("postponed")),
             dead=dead,
             held=child.held,
             waiting_for=child.reason.removeprefix("waiting: ") if waits else "",

@@ -46,6 +46,7 @@ class Bank:
         self._flaky = flaky
         self._lock = threading.Lock()
         self._known: dict[str, dict[str, Any]] = {}
+        self.calls = 0
         self.repeated = 0
         """Calls with a key that it knew already."""
 
@@ -66,11 +67,15 @@ class Bank:
 
     def called(self, what: str, key: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         with self._lock:
+            self.calls += 1
             fate = self._random.randrange(self._flaky) if key else -1
             if fate == 0:
                 return 503, {"error": "down"}
             done = self._do(what, key, body)
         return (500, {"error": "something broke, who knows when"}) if fate == 1 else (200, done)
+
+    def called_since(self, calls: int) -> bool:
+        return self.calls > calls
 
     def pause(self) -> None:
         """Banks take their time, before and after."""

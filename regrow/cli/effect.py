@@ -9,8 +9,11 @@ import click
 from regrow.cli.output import json_option, print_json, stamp, table
 from regrow.cli.session import Session
 from regrow_signals import views
+from regrow_signals.effect_progress import stored_progress
 from regrow_signals.effect_store import EffectGone, intervene
+from regrow_signals.effect_tags import cancel_tagged
 from regrow_signals.errors import RegrowError
+from regrow_signals.ids import check_id, check_tag
 from regrow_signals.strict_json import dumps, loads
 
 __all__ = ["effect_command"]
@@ -43,10 +46,18 @@ def list_effects(session: Session, agent: str | None, count: int, as_json: bool)
         click.echo("no effect waits or runs")
         return
     rows = [
-        (one["effect"], one.get("agent", "?"), one.get("name", "?"), one.get("attempts", "0"), _where(one))
+        (
+            one["effect"],
+            one.get("agent", "?"),
+            one.get("name", "?"),
+            one.get("tag", "-"),
+            one.get("attempts", "0"),
+            _where(one),
+            _progress(one),
+        )
         for one in found
     ]
-    click.echo(table(("effect", "agent", "name", "tries", "is"), rows))
+    click.echo(table(("effect", "agent", "name", "tag", "tries", "is", "progress"), rows))
 
 
 @effect_command.command("retry")
@@ -61,10 +72,21 @@ def retry_effect(session: Session, effect: str, force: bool) -> None:
 
 @effect_command.command("cancel")
 @click.argument("effect")
+@click.option("--tag", default=None, help="EFFECT is an agent's id: all its effects of this tag.")
+@click.option("--name", default="", help="With --tag: those of this name alone.")
 @FORCE
 @click.pass_obj
-def cancel_effect(session: Session, effect: str, force: bool) -> None:
-    """Settle EFFECT as failed: its agent is told so, with the error "cancelled by an operator"."""
+def cancel_effect(session: Session, effect: str, tag: str | None, name: str, force: bool) -> None:
+    """Settle EFFECT as failed: its agent is told so, with the error "cancelled by an operator".
+
+    `regrow effect cancel AGENT --tag TAG` does what the agent's own CancelEffect does: effects that wait are told as
+    cancelled at once, those in executors' hands are told to stop.
+    """
+    if tag is not None:
+        call = cancel_tagged(session.keys, check_id(effect, "agent"), check_tag(tag, "tag"), name)
+        waiting, stopping = session.connection.call(call)
+        click.echo(f"{waiting} cancelled before they began; {stopping} in executors' hands told to stop")
+        return
     _settle(session, effect, "failed", "cancelled by an operator", force=force)
     click.echo(f"{effect} is cancelled; its agent is told that it failed")
 
@@ -123,9 +145,18 @@ def _effects(session: Session, agent: str | None, count: int) -> list[dict[str, 
     return found[: 2 * count if agent is None else count]
 
 
+def _progress(record: dict[str, str]) -> str:
+    found = stored_progress(record["effect"], record)
+    if found is None:
+        return "-"
+    shown = f"{found.value:.0%}" if isinstance(found.value, float | int) else dumps(found.value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
 def _where(record: dict[str, str]) -> str:
     if record.get("status") == "claimed":
-        return f"in the hands of {record.get('executor', '?')} since {stamp(record.get('claimed_ms'))}"
+        told = ", told to stop" if record.get("cancelled") == "1" else ""
+        return f"in the hands of {record.get('executor', '?')} since {stamp(record.get('claimed_ms'))}{told}"
     if record.get("parked"):
         return f"waiting for room under the limit of {record.get('name', '?')}"
     return f"waiting, due {stamp(record.get('due_ms'))}"

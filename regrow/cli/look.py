@@ -178,7 +178,8 @@ def _leaf(leaf: Leaf, now_ms: int) -> str:
         parts.append(f"its own {_budget(leaf.budget)}")
     if leaf.reason:
         parts.append(f"last end: {leaf.reason}")
-    parts.append(f"{_count(leaf.backlog)} waiting")
+    postponed = f", {leaf.postponed} of them postponed" if leaf.postponed else ""
+    parts.append(f"{_count(leaf.backlog)} waiting{postponed}")
     if leaf.dead != 0:
         parts.append(f"{_count(leaf.dead)} dead")
     if leaf.waiting_for:

@@ -15,8 +15,10 @@ from regrow_signals.effect_store import ClaimedEffect, EffectNotDue
 from regrow_signals.errors import BadInput, FateUnknown
 from regrow_signals.ids import new_id
 from regrow_signals.keys import Keys
+from regrow_signals.limits import Limits
 from regrow_workers.effects import settlement
-from regrow_workers.effects.effect import Effect, EffectContext
+from regrow_workers.effects.calling import prepare, returned
+from regrow_workers.effects.effect import Effect
 from regrow_workers.effects.settlement import Held, Settlement
 from regrow_workers.tracebacks import exception_line
 
@@ -85,21 +87,15 @@ class EffectDesk:
         return called
 
     def _call(self, claimed: ClaimedEffect, held: Held) -> Settlement:
-        function = self._effects.get(claimed.name)
-        if function is None:
-            return settlement.unknown_name(held, self._effects, "the tree under test")
-        run = EffectContext(
-            id=claimed.effect_id,
-            agent=claimed.agent,
-            name=claimed.name,
-            attempt=claimed.attempts,
-            at_ms=claimed.at_ms,
-        )
+        prepared = prepare(self._effects, "the tree under test", claimed, held)
+        if isinstance(prepared, Settlement):
+            return prepared
         try:
-            return settlement.done(held, function.execute(run, claimed.args))
+            result = prepared.effect.call(prepared.run, prepared.values)
         except Exception as error:  # noqa: BLE001  an effect may raise anything
             unknown = isinstance(error, FateUnknown)
             return settlement.after_exception(held, exception_line(error), fate_unknown=unknown)
+        return returned(prepared.effect, held, result, Limits())
 
     def _claim(self, effect: PendingEffect) -> tuple[ClaimedEffect, Held]:
         token = new_id()

@@ -35,6 +35,7 @@ __all__ = [
     "RELEASE",
     "RELOAD",
     "TRYING",
+    "FIRST",
     "Owner",
     "Loaded",
     "claim",
@@ -68,12 +69,18 @@ TRYING: Final = declare(
 RELEASE: Final = declare("release", keys=["agent"], args=["incarnation", "token", "reason"])
 UNBLOCKED: Final = declare("unblocked", keys=["agent", "outbox"], args=["incarnation", "token"])
 
+FIRST: Final = "0-0"
+"""``rewound`` before any postponed signal was looked at again."""
+
 Condemned = Literal["", "attempts", "kills"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Loaded:
-    """What a worker needs of its agent to go on from the last commit."""
+    """What a worker needs of its agent to go on from the last commit.
+
+    Nobody changes one; not frozen: one is made for every claim and every batch, and that would take twice as long.
+    """
 
     agent: str
     type: str
@@ -106,6 +113,12 @@ class Loaded:
     """The agent that spawned it; empty: none."""
     last_end: str = ""
     """Reason with which the life before ended."""
+    max_mailbox: int = Limits().max_mailbox
+    """Signals that may wait for it."""
+    postponed: int = 0
+    """How many wait in the mailbox, before the cursor, for another mode."""
+    rewound: str = ""
+    """While they are looked at again: after which entry the look goes on. Empty: signals come after the cursor."""
 
 
 def claim(keys: Keys, limits: Limits, owner: Owner, *, pid: int, recycled: str = "") -> Call[Loaded]:
@@ -189,7 +202,8 @@ def loaded_parser(agent: str, limits: Limits) -> Callable[[Any], Loaded]:
     def parse(reply: Any) -> Loaded:
         found = answer(reply, agent)[1:]
         kind, birth, state, schema, version, cursor, careful, trying, init = found[:9]
-        most_attempts, most_kills, blocked, supervisor, max_state, guard, parent, last_end = found[9:]
+        most_attempts, most_kills, blocked, supervisor, max_state, guard, parent, last_end = found[9:17]
+        max_mailbox, postponed, rewound = found[17:]
         entry, attempts, kills = trying.split(" ") if trying else ("", "0", "0")
         max_attempts = int(most_attempts or limits.max_attempts)
         max_kills = int(most_kills or limits.max_kills)
@@ -215,6 +229,9 @@ def loaded_parser(agent: str, limits: Limits) -> Callable[[Any], Loaded]:
             guard=guard,
             parent=parent,
             last_end=last_end,
+            max_mailbox=int(max_mailbox or limits.max_mailbox),
+            postponed=int(postponed or 0),
+            rewound=rewound,
         )
 
     return parse

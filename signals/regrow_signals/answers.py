@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -13,6 +14,9 @@ __all__ = ["LAST_ERROR_BYTES", "answer", "cut", "entry_id", "flat", "nothing"]
 
 LAST_ERROR_BYTES: Final = 8192
 """What ``last_error`` holds at most."""
+
+
+_ENTRY: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
 
 def answer(reply: object, hint: str) -> list[Any]:
@@ -47,7 +51,6 @@ def cut(text: str, most: int = LAST_ERROR_BYTES) -> str:
 
 def entry_id(text: str, what: str) -> str:
     """A stream entry's id in its canonical form, or ``BadInput``."""
-    ms, dash, seq = text.partition("-")
-    if dash and all(part.isascii() and part.isdigit() and len(part) <= 20 for part in (ms, seq)):
+    if _ENTRY.fullmatch(text):
         return text
     raise BadInput(f"{what} {text!r:.60} is no stream id (such as 1700000000000-0)")

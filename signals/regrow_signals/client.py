@@ -6,7 +6,7 @@ Both are thin: each method runs the same call or Op, one on a blocking, one on a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
@@ -16,6 +16,7 @@ from regrow_signals.calls import Call, Op
 from regrow_signals.connection import Connection
 from regrow_signals.creation import Creation, create_and_send
 from regrow_signals.durations import Duration, to_seconds
+from regrow_signals.effect_progress import Progress, stored_progress, watch, watch_async
 from regrow_signals.errors import BadInput, FateUnknown, RegrowError
 from regrow_signals.ids import check_id, check_type, new_id
 from regrow_signals.keys import Keys
@@ -177,7 +178,7 @@ class Calls:
             try:
                 results += yield mailbox.send_many(self.keys, self.limits, part)
             except FateUnknown as error:
-                results += [_unknown(out, str(error)) for out in part]
+                results += [unknown_fate(out, str(error)) for out in part]
             except RegrowError as error:
                 if not results:
                     raise
@@ -199,6 +200,7 @@ class Client:
         name: str = "regrow-client",
     ) -> None:
         self._calls = Calls(namespace, limits)
+        self._url = url
         self.connection = Connection.open(url, name=name, timeout=timeout)
 
     @property
@@ -258,6 +260,20 @@ class Client:
             *self.connection.run(views.stored_state(self.keys, agent, _names_of(agent_type)))
         )
 
+    def effect_progress(self, effect: str) -> Progress | None:
+        """How far an effect was when it last said so; None if it has said nothing, or is settled."""
+        record: dict[str, str] = self.connection.command(views.effect_record(self.keys, effect))
+        return stored_progress(effect, record)
+
+    def watch_progress(self, agent: str, *, timeout: Duration | None = None) -> Generator[Progress]:
+        """What the effects of an agent report from now on, each as it comes; on a connection of its own.
+
+        Ends when none came for ``timeout`` seconds (None: never), or by the iterator's ``close()``. Raises
+        ``StoreUnavailable`` when the connection is lost.
+        """
+        wait = None if timeout is None else to_seconds(timeout, "timeout")
+        return watch(self._url, self.keys, check_id(agent, "agent"), wait)
+
     def dead_letters(self, agent: str, *, after: str = "", count: int = 100) -> Listed:
         """Dead letters of the agent, the oldest first: id of the letter, and its fields."""
         return self.connection.command(views.dead_letters(self.keys, agent, after=after, count=count))
@@ -297,6 +313,7 @@ class AsyncClient:
         name: str = "regrow-client",
     ) -> None:
         self._calls = Calls(namespace, limits)
+        self._url = url
         self.connection = AsyncConnection.open(url, name=name, timeout=timeout)
         self._listeners = Listeners(lambda: AsyncConnection.open(url, name=name, timeout=timeout))
 
@@ -354,6 +371,16 @@ class AsyncClient:
             *await self.connection.run(views.stored_state(self.keys, agent, _names_of(agent_type)))
         )
 
+    async def effect_progress(self, effect: str) -> Progress | None:
+        """As ``Client.effect_progress``."""
+        record: dict[str, str] = await self.connection.command(views.effect_record(self.keys, effect))
+        return stored_progress(effect, record)
+
+    def watch_progress(self, agent: str, *, timeout: Duration | None = None) -> AsyncGenerator[Progress]:
+        """As ``Client.watch_progress``: ``async for``."""
+        wait = None if timeout is None else to_seconds(timeout, "timeout")
+        return watch_async(self._url, self.keys, check_id(agent, "agent"), wait)
+
     async def dead_letters(self, agent: str, *, after: str = "", count: int = 100) -> Listed:
         """As ``Client.dead_letters``."""
         return await self.connection.command(views.dead_letters(self.keys, agent, after=after, count=count))
@@ -391,7 +418,8 @@ def _values(receipt: Receipt) -> tuple[str, str, str, str, bool, bool]:
     )  # fmt: skip
 
 
-def _unknown(out: Outgoing, message: str) -> FateUnknown:
+def unknown_fate(out: Outgoing, message: str) -> FateUnknown:
+    """Nobody knows whether it was accepted; the error carries the receipt to ask by."""
     error = FateUnknown(message)
     error.receipt = Receipt(out.agent, out.signal.id, remembered=out.remember)
     return error

@@ -23,6 +23,7 @@ __all__ = [
     "Owner",
     "EmitAppend",
     "EffectAppend",
+    "Postpone",
     "DirectiveAppend",
     "SUBSCRIBERS",
     "DeadAppend",
@@ -62,7 +63,7 @@ COMMIT: Final = declare(
         "agent_id", "incarnation", "token", "base_version", "base_cursor", "version", "cursor", "min_id", "handled",
         "failed", "agent_type", "has_state", "state", "schema", "has_error", "error", "max_mailbox", "max_dead",
         "max_outbox", "max_events", "journal_length", "targets", "letters", "emits", "orders", "transitions", "raises",
-        "others",
+        "others", "passed",
     ],
     arg_tail="lists",
 )  # fmt: skip
@@ -99,6 +100,9 @@ class EffectAppend:
     backoff_ms: int = 1000
     awaited: bool = False
     """An ``async def``: it waits for an asyncio executor, in a queue of its own."""
+    traceparent: str = ""
+    """W3C trace context of the run, for the effect and for its outcome."""
+    tracestate: str = ""
 
 
 class DirectiveAppend(ABC):
@@ -152,12 +156,41 @@ class JournalAppend(NamedTuple):
     more: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Postpone(DirectiveAppend):
+    """What a batch leaves in the mailbox for another mode of the agent, and what it takes out of it.
+
+    ``rewound``: where the look at postponed signals stands after the batch, empty: there is none. ``back``: the batch
+    is of postponed ones, which come before the cursor. ``careful``: until when it is, in such a batch. ``left``: how
+    many are postponed after it. ``done``: the entries that are dealt with.
+    """
+
+    kind = "postpone"
+    weight = 0
+    rewound: str
+    back: bool
+    careful: str
+    moved: bool
+    left: int
+    done: Sequence[str]
+
+    def keys(self, keys: Keys, agent: str) -> Sequence[str]:
+        del keys, agent
+        return ()
+
+    def words(self) -> Sequence[Arg]:
+        return (self.rewound, int(self.back), self.careful, int(self.moved), self.left, *self.done)
+
+
 Append = EmitAppend | EffectAppend | DeadAppend | JournalAppend
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Commit:
-    """What one batch did to its agent. ``state`` None: unchanged; ``last_error`` None: unchanged."""
+    """What one batch did to its agent. ``state`` None: unchanged; ``last_error`` None: unchanged.
+
+    Nobody changes one; not frozen, as ``agents.Loaded``.
+    """
 
     owner: Owner
     base_version: int
@@ -177,6 +210,9 @@ class Commit:
     last_error: str | None = None
     agent_type: str
     birth: str
+    passed: int | None = None
+    """Entries that the cursor passes; None: those that are handled or failed."""
+    postpone: Postpone | None = None
     max_state: int | None = None
     """The agent's own bound of its state, bytes; None: the limit's."""
 
@@ -211,12 +247,14 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
         names += (keys.agent(target), keys.mailbox(target), keys.dead(target))
     names += [keys.effect(effect.effect_id) for effect in plan.effects]
     other_args = list[Arg]()
-    for other in plan.others:
+    others = plan.others if plan.postpone is None else [*plan.others, plan.postpone]
+    for other in others:
         _lay_other(names, other_args, other, other.keys(keys, agent))
     counters = counters_of(plan)
     args = _head(limits, plan)
     args += (len(targets), len(dead), len(emits), len(plan.effects), len(plan.journal), len(counters))
-    args += (len(plan.others), *other_args, *targets)
+    passed = plan.handled + plan.failed if plan.passed is None else plan.passed
+    args += (len(others), passed, *other_args, *targets)
     for letter in dead:
         _lay_letter(args, letter)
     places = {target: place for place, target in enumerate(targets, 1)}
@@ -227,6 +265,7 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
     for effect in plan.effects:
         args += (effect.effect_id, effect.name, effect.args, effect.timeout_ms, effect.retries)
         args += (int(effect.idempotent), effect.backoff_ms, ASYNC_QUEUE if effect.awaited else "")
+        args += (effect.traceparent, effect.tracestate)
     lay_journal(args, plan)
     for counter in counters.items():
         args += counter
@@ -236,7 +275,13 @@ def commit(keys: Keys, limits: Limits, plan: Commit) -> Call[CommitReply]:
 def is_plain(plan: Commit) -> bool:
     """Nothing but a state, a journal and counters: what ``pool.commit_agents`` takes."""
     return not (
-        plan.emits or plan.effects or plan.others or plan.dead or plan.failed or plan.last_error is not None
+        plan.emits
+        or plan.effects
+        or plan.others
+        or plan.dead
+        or plan.failed
+        or plan.last_error is not None
+        or plan.postpone is not None
     )
 
 
@@ -354,7 +399,8 @@ def _folded(fields: Sequence[tuple[str, str | bytes]]) -> str:
 
 def check_commit(limits: Limits, plan: Commit) -> None:
     """``BadInput`` or ``TooLarge`` for what the planner should never have made."""
-    if not newer(entry_id(plan.cursor, "cursor"), entry_id(plan.base_cursor, "base cursor")):
+    stays = plan.postpone is not None and plan.postpone.back and plan.cursor == plan.base_cursor
+    if not stays and not newer(entry_id(plan.cursor, "cursor"), entry_id(plan.base_cursor, "base cursor")):
         raise BadInput(
             f"{plan.owner.agent}: a commit moves the cursor on: {plan.base_cursor} to {plan.cursor}"
         )

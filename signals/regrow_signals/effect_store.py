@@ -57,8 +57,8 @@ INTERVENE: Final = declare(
     args=["prefix", "effect_id", "outcome", "data", "force"],
 )
 
-Outcome = Literal["done", "failed", "retry", "in_doubt"]
-Abandoned = Literal["pending", "in_doubt", "failed", "stuck"]
+Outcome = Literal["done", "failed", "retry", "in_doubt", "cancelled"]
+Abandoned = Literal["pending", "in_doubt", "failed", "cancelled", "stuck"]
 
 
 class EffectClaimed(Refused):
@@ -134,6 +134,9 @@ class ClaimedEffect:
     retries: int
     backoff_ms: int
     kills: int
+    traceparent: str = ""
+    tracestate: str = ""
+    tag: str = ""
 
 
 def ring(keys: Keys, limit: int, rering_ms: int, *, awaited: bool = False) -> Call[Rung]:
@@ -235,7 +238,7 @@ def _claimed(reply: Any, effect_id: str) -> ClaimedEffect:
         raise EffectGone(f"effect {effect_id} was settled as {rest[0]}: its executor or its agent is gone")
     if word == "put_off":
         raise EffectPutOff(effect_id, rest[0], int(rest[1]))
-    agent, name, args, attempts, timeout_ms, idempotent, at_ms, retries, backoff_ms, kills = rest
+    agent, name, args, attempts, timeout_ms, idempotent, at_ms, retries, backoff_ms, kills, *carried = rest
     return ClaimedEffect(
         effect_id=effect_id,
         agent=agent,
@@ -248,6 +251,9 @@ def _claimed(reply: Any, effect_id: str) -> ClaimedEffect:
         retries=int(retries),
         backoff_ms=int(backoff_ms),
         kills=int(kills),
+        traceparent=carried[0],
+        tracestate=carried[1],
+        tag=carried[2],
     )
 
 

@@ -27,6 +27,7 @@ RegrowError
   Reject                          raised by a handler: "this signal is wrong"
   Unhandled                       no handler for the type
     WrongMode                     none in the agent's mode, or a change of mode that is not allowed
+      Postponed                   none in its mode, and it waits until that changes
   ImpureHandler                   a handler changed its input, or returned what is no Step
   DescriptorsLost                 a handler closed a worker's own descriptors, or used all others up
   StoreError                      Redis itself
@@ -85,6 +86,7 @@ __all__ = [
     "Reject",
     "Unhandled",
     "WrongMode",
+    "Postponed",
     "ImpureHandler",
     "DescriptorsLost",
     "StoreError",
@@ -279,6 +281,10 @@ class Unhandled(RegrowError):
 
 class WrongMode(Unhandled):
     """No handler in the agent's mode takes the signal, or its handler made a change of mode that is not allowed."""
+
+
+class Postponed(WrongMode):
+    """No handler in the agent's mode takes the signal, which waits in the mailbox until the mode changes."""
 
 
 class ImpureHandler(RegrowError):

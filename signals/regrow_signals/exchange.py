@@ -125,6 +125,11 @@ def stream_command(key: str, after: str, count: int, block_ms: int | None) -> Co
     return Command(("XREAD", "COUNT", count, *block, "STREAMS", key, after), _streams, hint=key)
 
 
+def range_command(key: str, after: str, last: str, count: int) -> Command[Entries]:
+    """XRANGE of one stream after one id, up to and including another."""
+    return Command(("XRANGE", key, f"({after}", last, "COUNT", count), _range, hint=key)
+
+
 def entry_fields(flat: Sequence[str]) -> dict[str, str | bytes]:
     """An entry's flat fields as a dict; a value that is not UTF-8 is given as its bytes."""
     if "".join(flat).isascii():
@@ -141,6 +146,10 @@ def _streams(reply: Any) -> Entries:
     if not reply:
         return []
     return [(entry, entry_fields(flat)) for entry, flat in reply[0][1]]
+
+
+def _range(reply: Any) -> Entries:
+    return [(entry, entry_fields(flat)) for entry, flat in reply]
 
 
 def _new_scripts(items: Sequence[Item], loaded: set[str]) -> list[Script]:

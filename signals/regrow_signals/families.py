@@ -18,10 +18,12 @@ from regrow_signals.decisions import Register
 from regrow_signals.keys import Keys
 
 __all__ = [
+    "ADOPT_OP",
     "MAX_CHILDREN",
     "MAX_MONITORS",
     "SPAWN_OP",
     "STOP_CHILD_OP",
+    "AdoptAppend",
     "DemonitorAppend",
     "MonitorAppend",
     "ParentAppend",
@@ -38,6 +40,7 @@ MAX_MONITORS: Final = 1_000
 
 SPAWN_OP: Final = "spawn"
 STOP_CHILD_OP: Final = "stop_child"
+ADOPT_OP: Final = "adopt"
 """The ``op`` of the requests that these directives leave for the watchdog."""
 
 _SUFFIX: Final = ".children"
@@ -75,6 +78,25 @@ class SpawnAppend(DirectiveAppend):
 
 
 @dataclass(frozen=True, slots=True)
+class AdoptAppend(DirectiveAppend):
+    """Give ``child`` the tag, and ask the watchdog whether it is an orphan that can be had."""
+
+    kind: ClassVar[str] = "adopt"
+    entry: str
+    child: str
+    tag: str
+    on_parent_death: str
+    request: str
+
+    def keys(self, keys: Keys, agent: str) -> Sequence[str]:
+        del agent
+        return (keys.agent(self.child), keys.exits)
+
+    def words(self) -> Sequence[Arg]:
+        return (self.entry, self.child, self.tag, self.on_parent_death, self.request, MAX_CHILDREN)
+
+
+@dataclass(frozen=True, slots=True)
 class StopChildAppend(DirectiveAppend):
     """Ask for the end of the child that has ``tag``; of a tag that no child has, nothing comes."""
 
@@ -93,17 +115,18 @@ class StopChildAppend(DirectiveAppend):
 
 @dataclass(frozen=True, slots=True)
 class ParentAppend(DirectiveAppend):
-    """The agent has this parent from here on; empty: none."""
+    """The agent has this parent from here on, which knows it by ``tag``; empty: none."""
 
     kind: ClassVar[str] = "parent"
     parent: str
+    tag: str = ""
 
     def keys(self, keys: Keys, agent: str) -> Sequence[str]:
         del keys, agent
         return ()
 
     def words(self) -> Sequence[Arg]:
-        return (self.parent,)
+        return (self.parent, self.tag)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ import re
 import secrets
 from typing import Final
 
-from regrow_signals.errors import BadId, BadNamespace, BadTypeName
+from regrow_signals.errors import BadId, BadInput, BadNamespace, BadTypeName
 
-__all__ = ["check_id", "check_namespace", "check_type", "new_id"]
+__all__ = ["check_id", "check_namespace", "check_tag", "check_type", "new_id"]
 
 MAX_TYPE_LENGTH: Final = 200
+MAX_TAG: Final = 100
 SHOWN: Final = 80
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}", re.ASCII)
@@ -26,6 +27,14 @@ def check_id(value: object, what: str = "id") -> str:
         f"{what} {_shown(value)} is not usable: 1 to 200 characters of A-Z a-z 0-9 . _ : / @ - "
         "beginning with a letter or digit"
     )
+
+
+def check_tag(tag: object, what: str) -> str:
+    """The tag of a timer or an effect itself, or ``BadInput``: an id of 100 characters at most."""
+    checked = check_id(tag, what)
+    if len(checked) > MAX_TAG:
+        raise BadInput(f"{what} has {len(checked)} characters; {MAX_TAG} is the bound")
+    return checked
 
 
 def check_type(value: object, what: str = "signal type") -> str:

@@ -75,6 +75,8 @@ KEY_TABLE: Final[tuple[KeyKind, ...]] = (
     KeyKind("counters", "hash", "every step", "none", "what metrics are made of"),
     KeyKind("events", "stream", "every life event", "none, capped", "starts, exits, restarts, escalations"),
     KeyKind("effect:", "hash", "commit, claim_effect, settle", "none", "a committed effect not yet settled"),
+    KeyKind("effect-tags:", "hash", "commit, settle", "none", "an agent's effects that have a tag"),
+    KeyKind("cancelling", "set", "commit, settle", "none", "effects in executors' hands that are to stop"),
     KeyKind("effects", "zset", "commit, ring, settle", "none", "effects by the time they are due to ring"),
     KeyKind("effects-async", "zset", "commit, ring, settle", "none", "the same of async effects"),
     KeyKind(
@@ -112,6 +114,7 @@ class Keys:
         "bell",
         "bell_async",
         "buckets",
+        "cancelling",
         "class_bell",
         "classes",
         "counters",
@@ -147,6 +150,7 @@ class Keys:
         self.events: Final = f"{prefix}events"
         self.effects: Final = f"{prefix}effects"
         self.effects_async: Final = f"{prefix}effects{ASYNC_QUEUE}"
+        self.cancelling: Final = f"{prefix}cancelling"
         self.limits: Final = f"{prefix}limits"
         self.buckets: Final = f"{prefix}buckets"
         self.bell: Final = f"{prefix}bell"
@@ -214,6 +218,9 @@ class Keys:
 
     def effect(self, effect: str) -> str:
         return f"{self._prefix}effect:{effect}"
+
+    def effect_tags(self, agent: str) -> str:
+        return f"{self._prefix}effect-tags:{agent}"
 
     def running(self, name: str) -> str:
         """Effects of this name that hold one of its places."""

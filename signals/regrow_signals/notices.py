@@ -9,15 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from regrow_signals.ids import check_id
 from regrow_signals.signal import NOTICE
 
-__all__ = ["CREATED", "NOTICE", "ORPHANED", "SOURCE", "Notice", "created_notice", "parent_after"]
+__all__ = [
+    "ADOPTED", "CREATED", "NOTICE", "ORPHANED", "SOURCE", "Bound", "Notice", "bound_by", "created_notice",
+    "parent_after",
+]  # fmt: skip
 
 SOURCE: Final = "regrow"
 CREATED: Final = "agent.created"
 ORPHANED: Final = "agent.orphaned"
+ADOPTED: Final = "agent.adopted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,33 @@ def created_notice(agent: str, birth: str, parent: str) -> Notice:
     return Notice(agent, f"{birth}:created", CREATED, {"id": agent, "parent": parent or None})
 
 
+class Bound(NamedTuple):
+    """Whom an agent has as its parent, and by which tag that one knows it; an empty parent: nobody."""
+
+    parent: str
+    tag: str = ""
+
+
+def bound_by(fields: Mapping[str, str | bytes]) -> Bound | None:
+    """What an agent's parent is once it has taken this entry; None: the entry changes nothing."""
+    if fields.get(NOTICE) != "1":
+        return None
+    kind = fields.get("type")
+    if kind == ORPHANED:
+        return Bound("")
+    return _adopted(fields.get("data", "")) if kind == ADOPTED else None
+
+
 def parent_after(fields: Mapping[str, str | bytes]) -> str | None:
-    """Whom an agent has as its parent once it has taken this entry (empty: nobody); None: the entry changes nothing."""
-    return "" if fields.get(NOTICE) == "1" and fields.get("type") == ORPHANED else None
+    """The same, of the parent alone."""
+    bound = bound_by(fields)
+    return None if bound is None else bound.parent
+
+
+def _adopted(data: str | bytes) -> Bound | None:
+    """None for what somebody wrote by hand."""
+    try:
+        told: Any = json.loads(data)
+        return Bound(check_id(told["parent"], "parent"), check_id(told["tag"], "tag"))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None

@@ -17,11 +17,10 @@ from regrow_signals.calls import Arg, Call
 from regrow_signals.cron import parse_cron
 from regrow_signals.due_timers import Missed
 from regrow_signals.errors import BadInput
-from regrow_signals.ids import check_type
+from regrow_signals.ids import check_tag, check_type
 from regrow_signals.keys import Keys
 from regrow_signals.scripts import declare
 from regrow_signals.strict_json import check
-from regrow_signals.timers import check_tag
 
 __all__ = [
     "MIN_EVERY_MS",

@@ -14,14 +14,12 @@ from typing import Any, ClassVar, Final, NamedTuple
 from regrow_signals.answers import answer, cut
 from regrow_signals.calls import Arg, Call
 from regrow_signals.commits import DirectiveAppend
-from regrow_signals.errors import BadInput
 from regrow_signals.ids import check_id
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_signals.scripts import declare
 
 __all__ = [
-    "MAX_TAG",
     "CancelAppend",
     "DueTimer",
     "Due",
@@ -29,14 +27,12 @@ __all__ = [
     "Firing",
     "TimerAppend",
     "cancel_timer",
-    "check_tag",
     "due",
     "fire",
     "tag_of",
     "timer_id",
 ]
 
-MAX_TAG: Final = 100
 
 DUE: Final = declare("timers_due", keys=["timers"], args=["prefix", "most"])
 FIRE: Final = declare(
@@ -58,14 +54,6 @@ def timer_id(agent: str, tag: str) -> str:
 def tag_of(timer: str) -> str:
     """What ``timer_id`` was made of: a tag, or for a timer without one ``@`` and the directive that set it."""
     return timer.partition("#")[2]
-
-
-def check_tag(tag: object, what: str) -> str:
-    """The tag itself, or ``BadInput``: an id of 100 characters at most."""
-    checked = check_id(tag, what)
-    if len(checked) > MAX_TAG:
-        raise BadInput(f"{what} has {len(checked)} characters; {MAX_TAG} is the bound")
-    return checked
 
 
 @dataclass(frozen=True, slots=True)

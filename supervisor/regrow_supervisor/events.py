@@ -26,6 +26,7 @@ __all__ = [
     "RestartChild",
     "Revive",
     "SpawnChild",
+    "AdoptChild",
     "StartChild",
     "StartFailed",
     "StartTree",
@@ -137,6 +138,24 @@ class SpawnChild:
     path: str
     owner: str
     child: Mapping[str, Any]
+    request: str = ""
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptChild:
+    """An agent (``owner``, under ``above``) wants to be the parent of ``child``, which is under ``path``.
+
+    ``former``: the supervisor of the parent that the child has, if that one is on record. ``refusal`` as above.
+    """
+
+    path: str
+    child: str
+    owner: str
+    above: str
+    tag: str
+    on_parent_death: str
+    former: str = ""
     request: str = ""
     refusal: str = ""
 
@@ -306,6 +325,7 @@ Event = (
     | KillSupervisor
     | ForgetIdle
     | SpawnChild
+    | AdoptChild
     | NodeAvailable
     | Tick
     | Batch

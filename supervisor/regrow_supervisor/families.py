@@ -28,7 +28,7 @@ from regrow_supervisor.starting import begin_start
 from regrow_supervisor.states import ChildState, SupervisorState
 from regrow_supervisor.world import World
 
-__all__ = ["has_ended", "settle_families", "spawn", "start_branch", "start_spawned"]
+__all__ = ["family_of", "has_ended", "settle_families", "spawn", "start_branch", "start_spawned"]
 
 _PARENT_ENDED: Final = "parent_ended"
 _BOND: Final = ("parent", "tag", "on_parent_death")
@@ -44,7 +44,7 @@ def spawn(world: World, event: SpawnChild) -> None:
             NotSpawned(child=event.child["id"], parent=event.owner, tag=event.child["tag"], reason=refusal)
         )
         return
-    family = _family(world, above.path, event)
+    family = family_of(world, above.path, event.owner)
     spec = full_child(event.child, family.definition)
     if spec["id"] not in family.children:
         add_child(family, spec)
@@ -62,22 +62,24 @@ def _refusal(above: SupervisorState | None, family: SupervisorState | None, even
     if child["on_parent_death"] == "stop" and has_ended(above, event.owner):
         return "parent_gone"
     for other in family.children.values() if family is not None else ():
-        if other.id != child["id"] and other.spec.get("tag") == child["tag"]:
+        bond = (other.spec.get("parent"), other.spec.get("tag"))
+        if other.id != child["id"] and bond == (event.owner, child["tag"]):
             return "tag_in_use"
     return ""
 
 
-def _family(world: World, above_path: str, event: SpawnChild) -> SupervisorState:
+def family_of(world: World, above_path: str, owner: str) -> SupervisorState:
     """The family's record, made where there is none; it starts with whatever starts it."""
-    above, name = world.draft(above_path), event.path.rpartition("/")[2]
-    if world.get(event.path) is None:
+    above, path = world.draft(above_path), children_path(above_path, owner)
+    name = path.rpartition("/")[2]
+    if world.get(path) is None:
         world.put(
             SupervisorState(
-                path=event.path,
+                path=path,
                 parent=above_path,
-                definition=full_flags(_definition(event.owner)),
+                definition=full_flags(_definition(owner)),
                 status="exited",
-                version=world.version(event.path),
+                version=world.version(path),
             )
         )
     if name not in above.children:
@@ -86,10 +88,10 @@ def _family(world: World, above_path: str, event: SpawnChild) -> SupervisorState
             "restart": "permanent",
             "start": {},
             "type": "supervisor",
-            "supervisor": _definition(event.owner),
+            "supervisor": _definition(owner),
         }
         add_child(above, full_child(spec, {"strategy": "dynamic"}))
-    return world.draft(event.path)
+    return world.draft(path)
 
 
 def _definition(owner: str) -> dict[str, Any]:
@@ -163,12 +165,17 @@ def _settle_parents(world: World, before: SupervisorState, s: SupervisorState) -
         if old is None or old.is_supervisor or not has_ended(s, agent):
             continue
         family = world.get(children_path(s.path, agent))
-        if family is not None and family.definition.get("owner") == agent:
-            _parent_ended(world, world.draft(family.path), agent)
+        if family is None or family.definition.get("owner") != agent:
+            continue
+        record = s.children.get(family.name)
+        elsewhere = {} if record is None else record.spec["supervisor"].get("adopted", {})
+        for path in dict.fromkeys((family.path, *elsewhere.values())):
+            if world.get(path) is not None:
+                _parent_ended(world, world.draft(path), agent)
 
 
 def _parent_ended(world: World, family: SupervisorState, parent: str) -> None:
-    """Each child meets its policy. Who was asked to stop already is not asked once more."""
+    """Each child of this parent meets its policy. Who was asked to stop already is not asked once more."""
     asked = {
         message[3]["child"]
         for message in family.queue.values()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from regrow_supervisor import events as ev
+from regrow_supervisor.adoption import adopt
 from regrow_supervisor.calls import is_forgettable
 from regrow_supervisor.children import forget_child, set_child
 from regrow_supervisor.definition import with_incarnations
@@ -46,6 +47,8 @@ def feed(world: World, event: ev.Event) -> None:
             _forget_idle(world, event)
         case ev.SpawnChild():
             spawn(world, event)
+        case ev.AdoptChild():
+            adopt(world, event)
         case ev.Hold() | ev.Unhold() | ev.Revive():
             _intent(world, event)
         case _:

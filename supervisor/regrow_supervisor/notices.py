@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from regrow_signals.decisions import Bond, Down
-from regrow_signals.notices import ORPHANED, Notice
+from regrow_signals.notices import ADOPTED, ORPHANED, Notice
 from regrow_supervisor.leader_view import LeaderView
 from regrow_supervisor.orders import LifeEnded, NotSpawned
 from regrow_supervisor.states import ChildState, touched_ids
@@ -53,7 +53,7 @@ def tell(
 ) -> Told:
     """``restarted``: (path, agent) of successful restarts. ``unstarted``: agents that were not even put on record."""
     lives = {(end.child, end.incarnation): end for end in turn.ended}
-    notices = [*_to_itself(view, turn, restarted), *_orphans(turn)]
+    notices = [*_to_itself(view, turn, restarted), *_orphans(turn), *_adopted(view, turn)]
     bonds: list[Bond] = []
     ended: list[str] = []
     for change in _changes(view, turn):
@@ -66,6 +66,7 @@ def tell(
     for none in turn.unspawned:
         notices += _never(view, turn, none)
         bonds.append(Bond(none.parent, none.tag, none.child, False))
+    bonds += [Bond(*one.before, one.child, False) for one in turn.adoptions if one.before is not None]
     bonds += [
         Bond(one.parent, _tag_before(view, one.path, one.child), one.child, False) for one in turn.orphaned
     ]
@@ -111,6 +112,19 @@ def _orphans(turn: Turn) -> Iterator[Notice]:
         yield Notice(one.child, f"{one.child}#{one.incarnation}:orphaned", ORPHANED, data)
 
 
+def _adopted(view: LeaderView, turn: Turn) -> Iterator[Notice]:
+    """To every adopted child: from then on it has that parent. To the parent, of the life that it has got."""
+    for one in turn.adoptions:
+        data = {"id": one.child, "parent": one.parent, "tag": one.tag}
+        yield Notice(one.child, f"{one.request}:adopted", ADOPTED, data)
+        parent, child = _record(view, turn, one.parent), _record(view, turn, one.child)
+        if parent is None or child is None or child.status != "running":
+            continue
+        if _wants(parent, ChildStarted.signal_type):
+            begun: dict[str, Any] = {"tag": one.tag, "id": one.child, "incarnation": child.incarnation}
+            yield Notice(one.parent, f"{one.request}:started", ChildStarted.signal_type, begun)
+
+
 def _to_parent(
     view: LeaderView, turn: Turn, change: _Change, lives: Mapping[tuple[str, int], LifeEnded]
 ) -> Iterator[Notice]:
@@ -142,7 +156,7 @@ def _never(view: LeaderView, turn: Turn, none: NotSpawned) -> Iterator[Notice]:
     parent = _record(view, turn, none.parent)
     if parent is not None and _wants(parent, ChildExit.signal_type):
         told = {"tag": none.tag, "id": none.child, "incarnation": 0}
-        data = {**told, "reason": f"not_started:{none.reason}", "will_restart": False}
+        data = {**told, "reason": f"not_{none.asked}:{none.reason}", "will_restart": False}
         yield Notice(none.parent, f"{none.child}#0:exit", ChildExit.signal_type, data)
 
 

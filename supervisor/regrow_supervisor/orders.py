@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from regrow_supervisor.states import SupervisorState
 
@@ -12,6 +12,7 @@ __all__ = [
     "Decision",
     "Kill",
     "LifeEnded",
+    "Adopted",
     "NotSpawned",
     "Order",
     "Orphaned",
@@ -133,17 +134,30 @@ class Orphaned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Adopted:
+    """A spawned child has another parent. ``before``: the one it had, which has ended, and its tag there; or empty."""
+
+    path: str
+    child: str
+    request: str
+    parent: str
+    tag: str
+    before: tuple[str, str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NotSpawned:
-    """A child that an agent asked for did not come on record: its tag is free again."""
+    """A child that an agent asked for, to spawn or to adopt it, it does not have: its tag is free again."""
 
     child: str
     parent: str
     tag: str
     reason: str
+    asked: Literal["started", "adopted"] = "started"
 
 
 Order = Start | Stop | Kill
-Output = Order | Reply | Report | LifeEnded | Orphaned | NotSpawned
+Output = Order | Reply | Report | LifeEnded | Orphaned | Adopted | NotSpawned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

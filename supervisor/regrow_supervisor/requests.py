@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from regrow_signals.creation import CREATE_OP
 from regrow_signals.errors import BadInput
-from regrow_signals.families import SPAWN_OP, STOP_CHILD_OP
+from regrow_signals.families import ADOPT_OP, SPAWN_OP, STOP_CHILD_OP
 from regrow_signals.ids import check_id
 from regrow_supervisor import events
 from regrow_supervisor.definition import SpecError, full_child
@@ -162,6 +162,9 @@ def _spawn(view: LeaderView, made: RequestMade) -> Asked:
     if spec.get("id") != agent or spec.get("parent") != owner or not isinstance(spec.get("tag"), str):
         raise BadRequest("invalid_child_spec", f"the spec is not of agent {agent}, spawned by {owner}")
     known = view.agents.get(agent)
+    found = view.child_of(agent)
+    if found is not None and found[0] != path and found[1].spec.get("parent") == owner and found[1].alive:
+        return Asked()  # adopted: it lives elsewhere, and there is nothing to start
     refusal = "not_found" if known is None or known.path != path else ""
     try:
         check_child(spec, path)
@@ -171,6 +174,43 @@ def _spawn(view: LeaderView, made: RequestMade) -> Asked:
     child = {**spec, "incarnation": 0 if known is None else known.incarnation}
     event = events.SpawnChild(path=path, owner=owner, child=child, request=made.request, refusal=refusal)
     return Asked(event=event)
+
+
+def _adopt(view: LeaderView, made: RequestMade) -> Asked:
+    """An agent's ``Adopt`` has taken the tag already; it is told where the child cannot be had."""
+    agent, owner = _field(made, "child"), _field(made, "parent")
+    found, new = view.child_of(agent), view.child_of(owner)
+    refusal = former = ""
+    if found is None:
+        refusal = "not_found"
+    elif agent in _ancestors(view, owner):
+        refusal = "own_ancestor"
+    else:
+        before = view.child_of(str(found[1].spec.get("parent", "")))
+        former = "" if before is None else before[0]
+    return Asked(
+        event=events.AdoptChild(
+            path="" if found is None else found[0],
+            child=agent,
+            owner=owner,
+            above="" if new is None else new[0],
+            tag=_field(made, "tag"),
+            on_parent_death=_field(made, "on_parent_death"),
+            former=former,
+            request=made.request,
+            refusal=refusal,
+        )
+    )
+
+
+def _ancestors(view: LeaderView, agent: str) -> set[str]:
+    """Its parent, whose parent, and so on."""
+    found: set[str] = set()
+    record = view.child_of(agent)
+    while record is not None and (parent := str(record[1].spec.get("parent", ""))) and parent not in found:
+        found.add(parent)
+        record = view.child_of(parent)
+    return found
 
 
 def _stop_spawned(view: LeaderView, made: RequestMade) -> Asked:
@@ -266,6 +306,7 @@ _READERS: Final[Mapping[str, Callable[[LeaderView, RequestMade], Asked]]] = {
     "start_child": _start_child,
     CREATE_OP: _create,
     SPAWN_OP: _spawn,
+    ADOPT_OP: _adopt,
     STOP_CHILD_OP: _stop_spawned,
     "terminate_child": _call(events.TerminateChild, child=True),
     "restart_child": _call(events.RestartChild, child=True),

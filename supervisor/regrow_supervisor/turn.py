@@ -13,7 +13,18 @@ from typing import Any, cast
 from regrow_supervisor.decide import SupervisorCrashed, decide_safely
 from regrow_supervisor.events import Event, Exited, Unplaced
 from regrow_supervisor.leader_view import LeaderView
-from regrow_supervisor.orders import Kill, LifeEnded, NotSpawned, Order, Orphaned, Reply, Report, Start, Stop
+from regrow_supervisor.orders import (
+    Adopted,
+    Kill,
+    LifeEnded,
+    NotSpawned,
+    Order,
+    Orphaned,
+    Reply,
+    Report,
+    Start,
+    Stop,
+)
 from regrow_supervisor.placement import Wanted, place
 from regrow_supervisor.states import SupervisorState
 from regrow_workers.stored_child import type_names
@@ -54,6 +65,7 @@ class Turn:
     reports: list[Report] = field(default_factory=list[Report])
     crashes: list[SupervisorCrashed] = field(default_factory=list[SupervisorCrashed])
     ended: list[LifeEnded] = field(default_factory=list[LifeEnded])
+    adoptions: list[Adopted] = field(default_factory=list[Adopted])
     orphaned: list[Orphaned] = field(default_factory=list[Orphaned])
     unspawned: list[NotSpawned] = field(default_factory=list[NotSpawned])
 
@@ -91,6 +103,7 @@ def take_turn(
         turn.reports += decision.reports
         turn.ended += [item for item in decision.output if isinstance(item, LifeEnded)]
         turn.unspawned += [item for item in decision.output if isinstance(item, NotSpawned)]
+        turn.adoptions += [item for item in decision.output if isinstance(item, Adopted)]
         turn.orphaned += [item for item in decision.output if isinstance(item, Orphaned)]
         orders = [order for order in decision.orders if not _take_pooled(view, turn, order)]
         starts = [order for order in orders if isinstance(order, Start)]

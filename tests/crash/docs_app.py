@@ -11,6 +11,8 @@ from regrow import (
     AgentCreated,
     AgentDown,
     Cancel,
+    CancelEffect,
+    Cancelled,
     Context,
     Cron,
     Done,
@@ -53,6 +55,14 @@ async def fetch(run: EffectContext) -> int:
     return 0
 
 
+@effect(idempotent=False, timeout=30)
+async def crawl(run: EffectContext) -> int:
+    """Goes on until it is cancelled."""
+    while True:
+        run.progress(0.5)
+        await asyncio.sleep(0.1)
+
+
 class Front(Agent[Seen], name="front"):
     @handles("note")
     def note(self, seen: Seen, signal: Signal) -> Step[Seen]:
@@ -70,6 +80,18 @@ class Front(Agent[Seen], name="front"):
     @handles(charge.done)
     def charged(self, seen: Seen, done: Done[int]) -> Step[Seen]:
         return seen.evolve(count=seen.count + done.result)
+
+    @handles("crawl")
+    def roam(self, seen: Seen, signal: Signal) -> Step[Seen]:
+        return crawl.run().tagged("crawl")
+
+    @handles("call.off")
+    def call_off(self, seen: Seen, signal: Signal) -> Step[Seen]:
+        return CancelEffect("crawl")
+
+    @handles(crawl.cancelled)
+    def called_off(self, seen: Seen, cancelled: Cancelled) -> Step[Seen]:
+        return seen.evolve(count=seen.count + cancelled.attempts)
 
     @handles("forward")
     def forward(self, seen: Seen, signal: Signal) -> Step[Seen]:

@@ -48,6 +48,10 @@ def misbehave(run: EffectContext, how: str, marks: str) -> str:
         case "hold the lock":
             # A call that keeps the interpreter lock: native code that spins.
             ctypes.PyDLL(None).sleep(60)
+        case "report":
+            while True:
+                run.progress({"pid": os.getpid()})
+                time.sleep(0.02)
         case "nap":
             time.sleep(0.5)
         case "wrong result":
@@ -87,7 +91,7 @@ async def fetch(run: EffectContext, how: str, marks: str) -> str:
         return misbehave(run, how, marks)
     misbehave(run, "", marks)
     while not (Path(marks).parent / "go").exists():
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.25)  # a thousand of them must not keep the loop busy
     return "fetched"
 
 

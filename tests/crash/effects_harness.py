@@ -16,6 +16,7 @@ import redis
 
 from regrow_signals.commits import EffectAppend
 from regrow_signals.connection import Connection
+from regrow_signals.effect_tags import EffectTagAppend, cancel_tagged
 from regrow_signals.keys import Keys
 from tests.conftest import wait_until
 from tests.crash.processes import alive, children, descendants
@@ -74,7 +75,7 @@ class EffectsNodeUnderTest:
         left = descendants(self.process.pid)
         self.kill()
         print(self.said())
-        wait_until(lambda: not any(map(alive, left)), "a killed node leaves no process behind", 3)
+        wait_until(lambda: not any(map(alive, left)), "a killed node leaves no process behind", timeout=10)
 
     def spawner(self) -> int:
         (pid,) = children(self.process.pid)
@@ -119,14 +120,18 @@ class Orders:
         [entry] = self.stage.feed("a")
         args = fields.pop("args", json.dumps({"how": how, "marks": str(self._marks)}))
         known: dict[str, Any] = {"timeout_ms": 60_000, "retries": 3, "idempotent": True, "backoff_ms": 100}
-        name = fields.pop("name", "charge")
+        name, tag = fields.pop("name", "charge"), fields.pop("tag", "")
         effects = [
             EffectAppend(f"birth:{entry}:{n}", name, args, **{**known, **fields}) for n in range(1, count + 1)
         ]
-        plan = self.stage.plan(self._owner, self._loaded, entry, effects=effects)
+        tags = [EffectTagAppend(each.effect_id, tag) for each in effects if tag]
+        plan = self.stage.plan(self._owner, self._loaded, entry, effects=effects, others=tags)
         self.stage.commit(plan)
         self._owner, self._loaded = self._reloaded()
         return [each.effect_id for each in effects]
+
+    def cancel(self, tag: str) -> tuple[int, int]:
+        return self.connection.call(cancel_tagged(self.keys, "a", tag))
 
     def _reloaded(self) -> Any:
         from regrow_signals.agents import reload

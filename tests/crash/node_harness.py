@@ -86,7 +86,7 @@ class NodeUnderTest:
         left = descendants(self.process.pid)
         self.kill()
         print(self.said())
-        wait_until(lambda: not any(map(alive, left)), "a killed node leaves no process behind", 3)
+        wait_until(lambda: not any(map(alive, left)), "a killed node leaves no process behind", timeout=10)
 
     @property
     def pid(self) -> int:

@@ -88,6 +88,22 @@ def test_killed_loops_calls_run_again_or_are_in_doubt(
     assert_settled(orders)
 
 
+def test_cancelled_calls_stop_and_their_neighbours_go_on(
+    node: EffectsNodeUnderTest, orders: Orders, tmp_path: Path
+) -> None:
+    others = orders.order_many("wait", 3, name="fetch", awaited=True)
+    cancelled = orders.order_many("wait", 3, name="post", awaited=True, idempotent=False, tag="order-7")
+    wait_until(lambda: len(orders.marks()) == 6, "all are called", 20)
+
+    assert orders.cancel("order-7") == (0, 3)
+
+    for each in cancelled:
+        assert orders.outcome(each) == ("post.cancelled", {"effect": each, "tag": "order-7", "attempts": 1})
+    let_go(tmp_path)
+    assert {orders.outcome(each)[0] for each in others} == {"fetch.done"}
+    assert_settled(orders)
+
+
 def test_exception_and_time_limit_are_tries_that_failed(node: EffectsNodeUnderTest, orders: Orders) -> None:
     raising = orders.order("raise", name="fetch", awaited=True, retries=1, backoff_ms=10)
     slow = orders.order("slow", name="fetch", awaited=True, retries=0, timeout_ms=300)

@@ -28,6 +28,7 @@ KEYS, SCHEMAS = read_document(DOCUMENT.read_text())
 
 #: Documented fields that this scenario need not bring about; each is "only when ...".
 ELSEWHERE = {
+    "{ns}:agent:<agent>": {"postponed", "rewound"},
     "{ns}:outbox:<agent> with kind=emit": {
         "dataschema",
         "replyto",
@@ -57,10 +58,13 @@ ELSEWHERE = {
         "supervisor_paused_total|supervisor=<path>",
         "supervisor_parked_total|supervisor=<path>",
         "nodes_lost_total",
+        "workers_recycled_total|type=<type>|reason=<reason>",
         "subscriptions_refused_total",
         "store_restarts_total",
     },
 }
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 PACES = {
     "REGROW_MAX_OUTBOX": "2",
@@ -138,10 +142,9 @@ class Scenario:
         self.raw.close()
 
     def signals(self) -> None:
-        trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         receipt = self.client.send(
             "front", "note", 1, id="n-1", subject="s", time="2026-01-01T00:00:00Z",
-            traceparent=trace, causationid="c", replyto="r",
+            traceparent=TRACE, causationid="c", replyto="r",
         )  # fmt: skip
         assert receipt.wait(10).state == "applied"
         assert self.client.ask("front", "ask", timeout=10) == 1
@@ -158,9 +161,8 @@ class Scenario:
         return bool(self.raw.hget(self.keys.seen("front"), ".since") != first)
 
     def letters(self) -> None:
-        trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         dead = [
-            self.client.send("front", "reject", 1, subject="s", traceparent=trace, causationid="c"),
+            self.client.send("front", "reject", 1, subject="s", traceparent=TRACE, causationid="c"),
             self.client.send("front", "nobody.handles.this", 1),
             self.client.send("front", "crash", 1),
         ]
@@ -174,8 +176,7 @@ class Scenario:
 
     def timers(self) -> None:
         """A timer that fires, one that has no business here any more, and cron, whose next time is moved up."""
-        trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-        self.client.send("front", "later", 1, traceparent=trace)
+        self.client.send("front", "later", 1, traceparent=TRACE)
         minutes = self.keys.timer("front#minutes")
         wait_until(lambda: self.raw.hget(minutes, "due_ms"), "the first due time of cron is found")
         stranger = {"agent": "front", "birth": "gone", "kind": "once", "set": "gone:0-0:0", "set_ms": "0"}
@@ -196,9 +197,16 @@ class Scenario:
         self.client.send("front", "order", 1)  # fails once
         wait_until(lambda: self.effects_counted("charge"), "the effect is done", 20)
         wait_until(lambda: self.effects_counted("fetch"), "the async effect is done", 20)
+        self.client.send("front", "crawl", 1, traceparent=TRACE, tracestate="a=b")
+        tags = self.keys.effect_tags("front")
+        wait_until(lambda: self.raw.hlen(tags), "an effect has a tag", 20)
+        [crawl] = self.raw.hgetall(tags)
+        wait_until(lambda: self.client.effect_progress(crawl), "it says how far it is", 20)
+        self.client.send("front", "call.off", 1)
+        wait_until(lambda: self.effects_counted("crawl", "cancelled"), "it is cancelled", 20)
 
-    def effects_counted(self, name: str) -> object:
-        return self.raw.hget(self.keys.counters, f"effects_total|name={name}|outcome=done")
+    def effects_counted(self, name: str, outcome: str = "done") -> object:
+        return self.raw.hget(self.keys.counters, f"effects_total|name={name}|outcome={outcome}")
 
     def held_emits(self) -> None:
         ask_watchdog(self.connection, self.keys, "hold", {"target": "slow"})

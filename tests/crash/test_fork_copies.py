@@ -70,7 +70,7 @@ def test_a_copy_that_lives_on_is_on_no_socket_and_dies_with_its_worker(
     os.kill(pid, signal.SIGKILL)
     decisions.wait_end("a")
 
-    wait_until(lambda: not alive(copy), "the copy dies with its worker", 2)
+    wait_until(lambda: not alive(copy), "the copy dies with its worker", timeout=10)
     assert node.process.poll() is None
 
 
@@ -82,7 +82,7 @@ def test_a_copy_can_be_told_to_end(decisions: Decisions, node: NodeUnderTest, co
     (copy,) = forked(copies)
 
     os.kill(copy, signal.SIGTERM)
-    wait_until(lambda: not alive(copy), "the copy ends", 2)
+    wait_until(lambda: not alive(copy), "the copy ends", timeout=10)
     decisions.send("a", Number(n=1))
 
     decisions.wait_numbers("a", [0, 1])

@@ -197,7 +197,7 @@ def test_a_killed_spawner_is_the_uncharged_end_of_its_workers_and_is_replaced(
     decisions.send("a", Number(n=1))
 
     assert (end["reason"], end["charged"]) == ("spawner_lost", "0")
-    wait_until(lambda: not alive(pid), "the worker dies with its spawner", timeout=1)
+    wait_until(lambda: not alive(pid), "the worker dies with its spawner", timeout=10)
     decisions.wait_numbers("a", [1])
 
 
@@ -240,7 +240,7 @@ def test_a_killed_node_takes_all_its_processes_along(decisions: Decisions, start
     parent.kill()
 
     assert pid in family
-    wait_until(lambda: not any(map(alive, family)), "spawner and workers are gone", timeout=1)
+    wait_until(lambda: not any(map(alive, family)), "spawner and workers are gone", timeout=10)
 
 
 def test_sigterm_drains(decisions: Decisions, start_node: StartNode) -> None:
@@ -285,7 +285,7 @@ def test_sigterm_before_the_application_is_loaded_ends_the_node(start_node: Star
     parent.ask_to_end()
 
     assert parent.process.wait(3) == 0
-    wait_until(lambda: not any(map(alive, family)), "the spawner is gone", timeout=1)
+    wait_until(lambda: not any(map(alive, family)), "the spawner is gone", timeout=10)
 
 
 def test_an_application_that_cannot_be_loaded_ends_the_node_with_one_line(start_node: StartNode) -> None:

@@ -185,7 +185,7 @@ def test_a_spare_dies_with_its_spawner(decisions: Decisions, start_node: StartNo
 
     os.kill(parent.spawner(), signal.SIGKILL)
 
-    wait_until(lambda: not alive(spare), "the spare is gone", timeout=1)
+    wait_until(lambda: not alive(spare), "the spare is gone", timeout=10)
     wait_until(lambda: parent.said().count("spare_ready") == 2, "the next spawner has a spare of its own")
 
 

@@ -30,7 +30,7 @@ def test_a_deadline_bites_while_redis_is_frozen_and_is_told_afterwards(
 
     own_server.process.send_signal(signal.SIGSTOP)
     try:
-        wait_until(lambda: not alive(pid), "the node ends the worker without Redis", timeout=4)
+        wait_until(lambda: not alive(pid), "the node ends the worker without Redis", timeout=10)
     finally:
         own_server.process.send_signal(signal.SIGCONT)
 

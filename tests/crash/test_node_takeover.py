@@ -65,9 +65,9 @@ def test_a_node_killed_while_it_starts_workers_leaves_none_behind(
 
     parent.kill()
 
-    wait_until(lambda: not any(map(alive, family)), "all are gone", timeout=2)
+    wait_until(lambda: not any(map(alive, family)), "all are gone", timeout=10)
     claimed = {int(decisions.agent(f"a{number}").get("pid") or 0) for number in range(20)} - {0}
-    wait_until(lambda: not any(map(alive, claimed)), "also those that were just being forked", timeout=2)
+    wait_until(lambda: not any(map(alive, claimed)), "also those that were just being forked", timeout=10)
 
 
 def test_a_second_sigterm_hurries(decisions: Decisions, start_node: StartNode) -> None:

@@ -142,7 +142,7 @@ def test_a_death_while_no_watchdog_lives_is_mended_by_the_standby(stage: Stage) 
     leader.kill()
     stage.kill("s3")
 
-    wait_until(stage.all_run, "the standby took over and mended it", timeout=4)
+    wait_until(stage.all_run, "the standby took over and mended it", timeout=15)
 
     assert stage.record("s3")["incarnation"] == "2"
     assert {stage.record(f"s{i}")["incarnation"] for i in range(AGENTS) if i != 3} == {"1"}

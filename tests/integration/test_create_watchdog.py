@@ -9,6 +9,7 @@ import pytest
 
 from regrow import Client
 from regrow.errors import Refused
+from regrow_signals.client import Message
 from regrow_signals.mailbox import Receipt
 from regrow_supervisor.spec import Supervisor
 from tests.integration.test_watchdog import KEYS, Support, World
@@ -188,3 +189,26 @@ def test_many_that_wait_come_on_record_in_one_step_and_one_that_cannot_costs_the
     others = [number for number in range(20, 25) if number != 22]
     assert {world.agent(f"guest-{number}")["status"] for number in others} == {"running"}
     assert "child:guest-22" not in world.record("desk/crowd") and world.waiting() == 0
+
+
+def test_many_are_created_by_one_call_and_what_cannot_be_leaves_its_error_in_its_place(
+    world: World, client: Client
+) -> None:
+    node, watchdog = world.node("n1"), world.watchdog(crowd())
+    world.settle(watchdog, node)
+    messages = [
+        Message(f"guest-{number % 120}", "ticket.opened", {}, id=f"s-{number}") for number in range(240)
+    ]
+
+    results = client.send_many(messages, create=Support.child(under="desk/crowd"))
+
+    assert all(isinstance(result, Receipt) for result in results)
+    again = client.send_many(messages[:3], create=Support.child(under="desk/crowd"))
+    assert [result.duplicate for result in again if isinstance(result, Receipt)] == [True] * 3
+    world.settle(watchdog, node)
+    assert {backlog(world, f"guest-{number}") for number in range(120)} == {2}
+    assert {world.agent(f"guest-{number}")["status"] for number in range(120)} == {"running"}
+    astray = client.send_many(
+        [Message("one", "x", {}), Message("first", "x", {})], create=Support.child(under="no")
+    )
+    assert [type(result).__name__ for result in astray] == ["SupervisorNotFound", "SentReceipt"]

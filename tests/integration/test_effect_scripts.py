@@ -148,7 +148,7 @@ def test_settlement_after_the_effect_was_abandoned_is_refused(stage: Stage, unch
 def test_retry_waits_for_its_time_and_counts_attempts(stage: Stage, unchanged: Unchanged) -> None:
     order(stage)
     take(stage)
-    retry = settle_effect(stage.keys, ONE, "t-1", "retry", "{}", retry_in_ms=150)
+    retry = settle_effect(stage.keys, ONE, "t-1", "retry", "{}", retry_in_ms=1_500)
     assert stage.do(retry) is False
     with unchanged():
         assert stage.do(retry) is True

@@ -11,7 +11,19 @@ from typing import assert_type
 
 from pydantic import BaseModel
 
-from regrow import Agent, Done, EffectContext, Failed, InDoubt, State, Step, effect, handles
+from regrow import (
+    Agent,
+    CancelEffect,
+    Cancelled,
+    Done,
+    EffectContext,
+    Failed,
+    InDoubt,
+    State,
+    Step,
+    effect,
+    handles,
+)
 from regrow_workers.directives import EffectRun
 
 
@@ -48,6 +60,15 @@ class Orders(Agent[Order], name="orders"):
     def not_charged(self, order: Order, outcome: Failed | InDoubt) -> Step[Order]:
         return order.evolve(stage=f"tried {outcome.attempts} times"), charge.run(outcome.effect, 5)
 
+    @handles(charge.cancelled)
+    def called_off(self, order: Order, cancelled: Cancelled) -> Step[Order]:
+        return (
+            order,
+            charge.run(cancelled.tag, 5).tagged("again"),
+            CancelEffect("old"),
+            charge.cancel(tag="old"),
+        )
+
     @handles(charge.done)  # type: ignore[arg-type]
     def wrong_result(self, order: Order, done: Done[int]) -> Step[Order]:
         return order
@@ -60,6 +81,8 @@ class Orders(Agent[Order], name="orders"):
 def arguments_are_checked() -> None:
     assert_type(charge.run("o-1", 5), EffectRun)
     assert_type(charge.run("o-1", cents=5), EffectRun)
+    assert_type(charge.run("o-1", 5).tagged("t"), EffectRun)
+    charge.run("o-1", 5, tag="t")  # type: ignore[call-arg]
     assert_type(charge(EffectContext(id="e"), "o-1", 5), Receipt)
     assert_type(charge.done(effect="e", result=Receipt(number=1)).result, Receipt)
     charge.run("o-1")  # type: ignore[call-arg]

@@ -22,8 +22,7 @@ from examples.chat.app import (
 )
 from examples.chat.stub import Provider, completion
 from regrow import Context, Reply, Signal
-from regrow.testing import Harness, PendingEffect
-from regrow.testing.stepped_worker import KillStep
+from regrow.testing import Harness, KillStep, PendingEffect
 
 ASKS = Message(role="user", text="The weather in Kyoto, and a table in Kyoto")
 WANTS = Message(

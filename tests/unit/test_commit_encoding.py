@@ -85,7 +85,7 @@ def test_counts_in_the_header_match_the_lists() -> None:
         2, 1, 3, 1, 1, 1,
     ]  # fmt: skip
     assert len(call.keys) == len(header.keys) + 2 * 3 + 1
-    assert len(call.args) == len(header.args) + 2 + (5 + 2) + 3 * (2 + 2) + 8 + 11 + 2
+    assert len(call.args) == len(header.args) + 2 + (5 + 2) + 3 * (2 + 2) + 10 + 11 + 2
 
 
 def test_emits_to_one_target_name_its_keys_once() -> None:

@@ -256,5 +256,5 @@ def test_every_command_sent_from_python_is_in_the_list_of_rights() -> None:
 def test_the_rule_for_a_user_names_keys_and_commands() -> None:
     rule = acl_rule("regrow", "shop")
 
-    assert rule.startswith("ACL SETUSER regrow on ~{shop}:* +ping ")
+    assert rule.startswith("ACL SETUSER regrow on ~{shop}:* &{shop}:* +ping ")
     assert "+xinfo|stream" in rule

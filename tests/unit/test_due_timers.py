@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regrow_signals.due_timers import AT_ONCE, GRACE_MS, MADE_UP, decide
@@ -116,6 +116,7 @@ def test_a_record_that_makes_no_sense_is_dropped_with_the_reason(fields: dict[st
     assert told in firing.why and not firing.ticks
 
 
+@settings(deadline=None)
 @given(
     every=st.integers(100, 10 * MINUTE),
     missed=st.sampled_from(["skip", "one", "all"]),

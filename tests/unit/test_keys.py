@@ -26,6 +26,7 @@ SINGLE = [
     "events",
     "effects",
     "effects_async",
+    "cancelling",
     "limits",
     "buckets",
     "bell",

@@ -181,7 +181,7 @@ def define(**words: Any) -> None:
         ({"mode_field": "stage", "modes": ["open"]}, "must say what may follow"),
         (
             {"mode_field": "stage", "unhandled_in_mode": "drop"},
-            "unhandled_in_mode='drop' must be dead_letter",
+            "unhandled_in_mode='drop' must be 'dead_letter' or 'postpone'",
         ),
     ],
 )

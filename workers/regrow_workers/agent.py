@@ -10,7 +10,15 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar, Unpack, cast, get_
 from pydantic import ValidationError
 
 from regrow_signals.durations import Duration
-from regrow_signals.errors import BadDefinition, BadInput, BadPayload, ImpureHandler, Unhandled, WrongMode
+from regrow_signals.errors import (
+    BadDefinition,
+    BadInput,
+    BadPayload,
+    ImpureHandler,
+    Postponed,
+    Unhandled,
+    WrongMode,
+)
 from regrow_signals.signal import Payload, Signal
 from regrow_workers.agent_limits import LIMITS, LimitWords
 from regrow_workers.child_spec import (
@@ -30,6 +38,7 @@ from regrow_workers.handlers import Mode
 from regrow_workers.hooked_transition import pass_through
 from regrow_workers.middleware import Middleware, own_middleware
 from regrow_workers.modes import ModeWords, UnhandledInMode
+from regrow_workers.outcomes import UnhandledType
 from regrow_workers.outcomes import WrongMode as WrongModeOutcome
 from regrow_workers.state import State, encode_state, parse_state
 from regrow_workers.subscription_directives import Subscribe
@@ -53,6 +62,7 @@ class Agent(Generic[S]):
     ``@handles(Paid, mode="open")`` then counts in that mode alone. ``modes={"draft": ["open"], "open": ["paid"]}`` says
     which mode may follow which; one that it does not mention is the last. A signal that its mode does not handle, and
     one whose handler makes a change that is not allowed, become dead letters ``wrong_mode``, the state unchanged.
+    With ``unhandled_in_mode="postpone"`` (or ``{"busy": "postpone"}``) the former waits until the mode changes.
 
     ``middleware`` surrounds each transition: ``(Audit(),)``, the first the outermost; that of base classes is outside.
     """
@@ -138,8 +148,7 @@ class Agent(Generic[S]):
         before = encode_state(state)
         passage = pass_through(definition, state, delivery, mode=definition.guard or "enforce", before=before)
         if passage.not_handled is not None:
-            kind = WrongMode if isinstance(passage.not_handled, WrongModeOutcome) else Unhandled
-            raise kind(passage.not_handled.why)
+            raise _not_handled(passage.not_handled)
         if passage.error is not None:
             raise passage.error
         new, handler = passage.new, passage.handler
@@ -227,6 +236,12 @@ class Agent(Generic[S]):
                 f'{cls.__name__} is no agent type: it has no name (class X(Agent[S], name="x"))'
             )
         return cast("Definition", found)
+
+
+def _not_handled(outcome: UnhandledType | WrongModeOutcome) -> Unhandled:
+    if isinstance(outcome, UnhandledType):
+        return Unhandled(outcome.why)
+    return (Postponed if outcome.postponed else WrongMode)(outcome.why)
 
 
 def _names_at(frame: FrameType | None) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ from regrow_signals.commits import (
 from regrow_signals.errors import BadInput, BadPayload, NotStrictJSON, UnreadableState
 from regrow_signals.families import ParentAppend
 from regrow_signals.limits import Limits
-from regrow_signals.notices import NOTICE, parent_after
+from regrow_signals.notices import NOTICE, bound_by
 from regrow_signals.strict_json import loads
 from regrow_workers.agent import Agent
 from regrow_workers.asking_appends import death_notice
@@ -41,7 +41,7 @@ from regrow_workers.state import State, encode_state, parse_state
 from regrow_workers.transition import mode_of, take
 from regrow_workers.transition_times import TransitionTimes
 
-__all__ = ["CommitPlan", "Ends", "Entry", "plan"]
+__all__ = ["Batch", "CommitPlan", "Ends", "Entry", "plan"]
 
 Entry = tuple[str, Mapping[str, str | bytes]]
 
@@ -97,7 +97,8 @@ def plan(
     nowhere: Container[str] | None = None,
     refused: Mapping[str, tuple[str, str]] = _NOTHING_REFUSED,
 ) -> CommitPlan:
-    """The commit of the first entries. ``entries`` come after ``loaded.cursor`` and are not empty.
+    """The commit of the first entries. ``entries`` are not empty and come after ``loaded.cursor``, or, where
+    ``loaded.rewound`` says so, are the postponed ones after that.
 
     ``clock`` gives monotonic seconds; ``before`` is called with each entry's id before its handler. ``check_every`` n
     looks at every n-th version whether the handler changed its input (0: never). Of the types without a handler
@@ -108,7 +109,7 @@ def plan(
     """
     if not entries:
         raise BadInput(f"{loaded.agent}: there is nothing to plan: no entries")
-    batch = _Batch(agent_type, loaded, limits, owner, refused)
+    batch = _kind_of_batch(agent_type)(agent_type, loaded, limits, owner, refused)
     if loaded.careful_until and is_careful(loaded, entries[0][0]):
         max_signals = 1
     take, add_time = batch.take, batch.times.add
@@ -126,7 +127,18 @@ def plan(
     return batch.planned()
 
 
-class _Batch:
+def _kind_of_batch(agent_type: type[Agent[Any]]) -> type[Batch]:
+    modes = agent_type.definition.modes
+    if modes is None or not modes.postponing:
+        return Batch
+    from regrow_workers.postponing_batch import (
+        PostponingBatch,  # it is built on this module; few types need it
+    )
+
+    return PostponingBatch
+
+
+class Batch:
     """What the commit will hold so far."""
 
     __slots__ = (
@@ -180,12 +192,12 @@ class _Batch:
         nowhere: Container[str] | None,
     ) -> bool:
         """Deal with one entry. False: it does not go into this commit any more."""
-        parent = parent_after(fields) if NOTICE in fields else None
-        if parent is None:
+        bound = bound_by(fields) if NOTICE in fields else None
+        if bound is None:
             return self._take(entry, fields, checked, nowhere)
-        before, self.addressee = self.addressee, self.addressee._replace(parent=parent)
+        before, self.addressee = self.addressee, self.addressee._replace(parent=bound.parent)
         if self._take(entry, fields, checked, nowhere):
-            self.others.append(ParentAppend(parent))
+            self.others.append(ParentAppend(*bound))
             return True
         self.addressee = before
         return False
@@ -385,6 +397,10 @@ def _after(loaded: Loaded, commit: Commit, parent: str) -> Loaded:
     """The agent once the commit has landed, as a claim would read it."""
     tried = bool(loaded.trying_entry) and not newer(loaded.trying_entry, commit.cursor)
     careful = bool(loaded.careful_until) and newer(loaded.careful_until, commit.cursor)
+    postpone = commit.postpone
+    if postpone is not None:
+        loaded = replace(loaded, postponed=postpone.left, rewound=postpone.rewound)
+        careful = bool(postpone.careful) if postpone.back else careful
     return replace(
         loaded,
         state=loaded.state if commit.state is None else commit.state,

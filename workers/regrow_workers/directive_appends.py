@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from regrow_signals.commits import SUBSCRIBERS, DirectiveAppend, EffectAppend, EmitAppend
+from regrow_signals.effect_tags import EffectCancelAppend, EffectTagAppend
 from regrow_signals.errors import ImpureHandler
 from regrow_signals.limits import Limits
 from regrow_signals.publishing import PublishAppend
@@ -14,14 +15,16 @@ from regrow_signals.strict_json import dumps
 from regrow_workers.asking import Ask, Forward, Reply
 from regrow_workers.asking_appends import lay_ask, lay_forward, lay_reply
 from regrow_workers.delivery import Delivery
-from regrow_workers.directives import Directive, EffectRun, Emit, Stop
+from regrow_workers.directives import CancelEffect, Directive, EffectRun, Emit, Stop
 from regrow_workers.emit_fields import OVERHEAD, signal_fields
 from regrow_workers.family_directives import (
+    Adopt,
     Demonitor,
     LaidOut,
     Monitor,
     Spawn,
     StopChild,
+    lay_out_adopt,
     lay_out_demonitor,
     lay_out_monitor,
     lay_out_spawn,
@@ -31,6 +34,7 @@ from regrow_workers.subscription_appends import lay_subscribe, lay_unsubscribe
 from regrow_workers.subscription_directives import Subscribe, Unsubscribe
 from regrow_workers.timer_appends import lay_cancel, lay_timer
 from regrow_workers.timers import Cancel, TimerDirective
+from regrow_workers.trace_context import caused_trace
 
 __all__ = ["NOTHING", "OVERHEAD", "Appends", "lay_out", "signal_fields"]
 
@@ -94,8 +98,8 @@ def _emit(
 def _effect(
     appends: Appends, run: EffectRun, append_id: str, delivery: Delivery, limits: Limits
 ) -> Mapping[str, str]:
-    del delivery
     args = run.args_json(limits)
+    cause = f"{delivery.addressee.birth}:{delivery.entry}"
     appends.effects.append(
         EffectAppend(
             effect_id=append_id,
@@ -106,10 +110,25 @@ def _effect(
             idempotent=run.idempotent,
             backoff_ms=run.backoff_ms,
             awaited=run.awaited,
+            **caused_trace(delivery.fields, cause, append_id),
         )
     )
     appends.size += len(args.encode()) + OVERHEAD
-    return {"effect": run.name}
+    if run.tag is None:
+        return {"effect": run.name}
+    appends.others.append(EffectTagAppend(append_id, run.tag))
+    appends.size += OVERHEAD
+    return {"effect": run.name, "tag": run.tag}
+
+
+def _cancel_effect(
+    appends: Appends, cancel: CancelEffect, append_id: str, delivery: Delivery, limits: Limits
+) -> Mapping[str, str]:
+    del append_id, delivery, limits
+    appends.others.append(EffectCancelAppend(cancel.tag, cancel.name or ""))
+    appends.size += OVERHEAD
+    line = {"cancel_effect": cancel.tag}
+    return line if cancel.name is None else {**line, "name": cancel.name}
 
 
 def _stop(
@@ -141,6 +160,7 @@ _LAYERS: Final[
 ] = {
     Emit: _emit,
     EffectRun: _effect,
+    CancelEffect: _cancel_effect,
     Stop: _stop,
     Reply: lay_reply,
     Ask: lay_ask,
@@ -148,6 +168,7 @@ _LAYERS: Final[
     TimerDirective: lay_timer,
     Cancel: lay_cancel,
     Spawn: _family(lay_out_spawn),
+    Adopt: _family(lay_out_adopt),
     StopChild: _family(lay_out_stop_child),
     Monitor: _family(lay_out_monitor),
     Demonitor: _family(lay_out_demonitor),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast, overload
 
 from pydantic_core import PydanticSerializationError
 
 from regrow_signals.errors import BadInput, NotStrictJSON
 from regrow_signals.finite import check_finite
-from regrow_signals.ids import check_id, check_type
+from regrow_signals.ids import check_id, check_tag, check_type
 from regrow_signals.limits import Limits
 from regrow_signals.signal import Payload, Signal
 from regrow_signals.strict_json import dumps, loads
 from regrow_workers.validation import one_line
 
-__all__ = ["Directive", "EffectRun", "Emit", "SignalDirective", "Stop", "check_reason"]
+__all__ = ["CancelEffect", "Directive", "EffectRun", "Emit", "SignalDirective", "Stop", "check_reason"]
 
 _REASON_LENGTH: Final = 200
 _ATTRIBUTE: Final = 1024
@@ -208,6 +208,12 @@ class EffectRun(Directive):
     idempotent: bool = field(default=True, compare=False)
     backoff_ms: int = field(default=1_000, compare=False)
     awaited: bool = field(default=False, compare=False)
+    tag: str | None = None
+    """What ``CancelEffect`` knows it by; any number of runs of an agent may have the same."""
+
+    def tagged(self, tag: str) -> EffectRun:
+        """The same run under a tag: ``charge.run(...).tagged("order-7")``. ``BadInput`` if it can be none."""
+        return replace(self, tag=check_tag(tag, f"{self.name}: tag"))
 
     def args_json(self, limits: Limits) -> str:
         """The arguments as strict JSON; ``NotStrictJSON`` or ``TooLarge`` if they are not, or do not fit."""
@@ -219,4 +225,19 @@ class EffectRun(Directive):
         )
 
     def __hash__(self) -> int:
-        return hash((self.name, tuple(self.args)))
+        return hash((self.name, tuple(self.args), self.tag))
+
+
+@dataclass(frozen=True, slots=True)
+class CancelEffect(Directive):
+    """Cancel the effects of this tag that this agent has ordered; nothing happens if there are none.
+
+    ``name``: of this effect alone, as ``charge.cancel(tag=...)`` says it. Each of them is told as ``charge.cancelled``,
+    unless its call comes to its own end first.
+    """
+
+    tag: str
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        check_tag(self.tag, "CancelEffect: tag")

@@ -1,4 +1,4 @@
-"""Directives about other agents' lives: ``Spawn``, ``StopChild``, ``Monitor``, ``Demonitor``; how each is laid out."""
+"""Directives about other agents' lives (``Spawn``, ``Adopt``, ``StopChild``, ``Monitor``, ``Demonitor``), laid out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 from regrow_signals.commits import DirectiveAppend
 from regrow_signals.errors import BadDefinition, BadId, BadInput, DirectiveRefused
 from regrow_signals.families import (
+    AdoptAppend,
     DemonitorAppend,
     MonitorAppend,
     SpawnAppend,
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
     from regrow_workers.state import State
 
 __all__ = [
+    "Adopt",
     "Demonitor",
     "LaidOut",
     "Monitor",
     "OnParentDeath",
     "Spawn",
     "StopChild",
+    "lay_out_adopt",
     "lay_out_demonitor",
     "lay_out_monitor",
     "lay_out_spawn",
@@ -79,10 +82,7 @@ class Spawn(Directive):
         if tag is None and not self.id:
             raise BadInput("Spawn: give tag=, by which the parent knows the child")
         self.tag: Final = check_id(self.id if tag is None else tag, "Spawn: tag")
-        if on_parent_death not in get_args(OnParentDeath):
-            raise BadInput(
-                f"Spawn: on_parent_death={on_parent_death!r:.80} is none of {', '.join(get_args(OnParentDeath))}"
-            )
+        _check_policy("Spawn", on_parent_death)
         self.on_parent_death: Final[OnParentDeath] = on_parent_death
         self.ephemeral: Final = bool(ephemeral)
 
@@ -115,6 +115,32 @@ def _spec(what: object, init: Mapping[str, Any] | State | None) -> ChildSpec:
             f"Spawn: {what.id!r}: significant: a dynamic supervisor has no significant children"
         )
     return what
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt(Directive):
+    """Become the parent of a spawned agent that has lost its own: ``Adopt("boss/w-1", tag="w-1")``.
+
+    It is told by ``agent.adopted``; this agent by ``agent.child.started``, and of its further lives as of any child.
+    One that has a parent, or does not run, is refused: ``agent.child.exit`` with ``not_adopted:<why>``.
+    ``on_parent_death`` as in ``Spawn``.
+    """
+
+    child: str
+    tag: str
+    on_parent_death: OnParentDeath = "orphan"
+
+    def __post_init__(self) -> None:
+        check_id(self.child, "Adopt: child")
+        check_id(self.tag, "Adopt: tag")
+        _check_policy("Adopt", self.on_parent_death)
+
+
+def _check_policy(who: str, given: object) -> None:
+    if given not in get_args(OnParentDeath):
+        raise BadInput(
+            f"{who}: on_parent_death={given!r:.80} is none of {', '.join(get_args(OnParentDeath))}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +207,15 @@ def lay_out_spawn(spawn: Spawn, append_id: str, delivery: Delivery, limits: Limi
     text = dumps(stored, max_bytes=limits.max_state_bytes, what=f"the spec of {child}")
     append = SpawnAppend(delivery.entry, record, text, append_id)
     return append, {"spawn": child, "tag": spawn.tag}, 2 * len(text) + len(record.state)
+
+
+def lay_out_adopt(adopt: Adopt, append_id: str, delivery: Delivery, limits: Limits) -> LaidOut:
+    """``DirectiveRefused`` for an agent that would be its own child."""
+    del limits
+    if adopt.child == delivery.addressee.agent:
+        raise DirectiveRefused(delivery.entry, "bad_child", f"{adopt.child} cannot be its own child")
+    append = AdoptAppend(delivery.entry, adopt.child, adopt.tag, adopt.on_parent_death, append_id)
+    return append, {"adopt": adopt.child, "tag": adopt.tag}, 0
 
 
 def lay_out_stop_child(stop: StopChild, append_id: str, delivery: Delivery, limits: Limits) -> LaidOut:

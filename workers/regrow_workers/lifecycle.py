@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LIFECYCLE",
+    "AgentAdopted",
     "AgentCreated",
     "AgentDown",
     "AgentOrphaned",
@@ -76,6 +77,14 @@ class AgentOrphaned(_Notice, type="agent.orphaned"):
     parent: str
 
 
+class AgentAdopted(_Notice, type="agent.adopted"):
+    """To an orphan that an agent has adopted: ``parent`` is its parent now, and knows it by ``tag``."""
+
+    id: str
+    parent: str
+    tag: str
+
+
 class AgentDown(_Notice, type="agent.down"):
     """To whoever asked by ``Monitor``: the life is over, or (``reason="noproc"``) there was none to watch."""
 
@@ -89,6 +98,7 @@ LIFECYCLE: Final[tuple[type[Payload], ...]] = (
     ChildStarted,
     ChildExit,
     AgentOrphaned,
+    AgentAdopted,
     AgentDown,
 )
 

@@ -14,13 +14,17 @@ from typing import Any, Final, Literal, cast, get_args, get_origin
 from regrow_signals.errors import BadDefinition
 from regrow_signals.routing import RouteTable
 from regrow_workers.handler_checks import Handler
+from regrow_workers.handlers import Mode
 from regrow_workers.state import State
 from regrow_workers.validation import did_you_mean, one_line
 
 __all__ = ["ModeWords", "Modes", "UnhandledInMode", "modes_of_class"]
 
-UnhandledInMode = Literal["dead_letter"]
-_WORDS: Final = get_args(UnhandledInMode)
+Unhandled = Literal["dead_letter", "postpone"]
+UnhandledInMode = Unhandled | Mapping[Mode, Unhandled]
+"""What becomes of a signal that only other modes handle: in every mode, or by mode (unmentioned: a dead letter)."""
+
+_WORDS: Final = get_args(Unhandled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,9 @@ class Modes:
     field: str
     names: tuple[str, ...]
     transitions: Mapping[str, frozenset[str]] | None
-    waits: bool
     routes: Mapping[str, RouteTable[Handler]]
+    postponing: Mapping[str, tuple[str, ...]]
+    """The modes in which signals are postponed, with those that may ever follow. Empty: it is never done."""
 
     def of(self, state: State) -> str:
         """The mode that a state is in."""
@@ -58,6 +63,10 @@ class Modes:
     def handler(self, state: State, type_name: str) -> Handler | None:
         """The most specific handler of the state's mode; of two of one pattern the one that names the mode."""
         return self.routes[self.of(state)].best(type_name)
+
+    def postpones(self, state: State, type_name: str) -> bool:
+        """Whether a signal that the mode does not handle waits: not where none that handles it can follow."""
+        return any(self.routes[mode].best(type_name) for mode in self.postponing.get(self.of(state), ()))
 
     def no_handler(self, state: State, type_name: str, handler: Handler) -> str:
         """Why nobody takes this type now; ``handler`` is one that does in another mode."""
@@ -94,15 +103,47 @@ def modes_of_class(
     for handler in handlers:
         for mode in handler.modes:
             _check_name(f"{handler.shown}: mode", mode, names)
-    if words.unhandled not in (None, *_WORDS):
-        raise BadDefinition(f"{where}: unhandled_in_mode={words.unhandled!r} must be {' or '.join(_WORDS)}")
+    transitions = _transitions(where, words.transitions, names)
     return Modes(
         field=field,
         names=names,
-        transitions=_transitions(where, words.transitions, names),
-        waits=words.unhandled == "wait",
+        transitions=transitions,
         routes=MappingProxyType({mode: _routes(handlers, mode) for mode in names}),
+        postponing=MappingProxyType(
+            {mode: _reached(mode, names, transitions) for mode in _postponing(where, words.unhandled, names)}
+        ),
     )
+
+
+def _postponing(where: str, said: object, names: tuple[str, ...]) -> list[str]:
+    """The modes whose word is ``postpone``."""
+    if not isinstance(said, Mapping):
+        return [mode for mode in names if _word(where, said) == "postpone"]
+    words = cast("Mapping[object, object]", said)
+    found = {_check_name(f"{where}: unhandled_in_mode", mode, names): word for mode, word in words.items()}
+    return [mode for mode, word in found.items() if _word(f"{where}: mode {mode!r}", word) == "postpone"]
+
+
+def _word(where: str, said: object) -> str:
+    if said is not None and said not in _WORDS:
+        raise BadDefinition(
+            f"{where}: unhandled_in_mode={said!r:.80} must be {' or '.join(map(repr, _WORDS))}"
+        )
+    return cast("str", said or "dead_letter")
+
+
+def _reached(
+    mode: str, names: tuple[str, ...], transitions: Mapping[str, frozenset[str]] | None
+) -> tuple[str, ...]:
+    """The modes that may follow, sooner or later."""
+    if transitions is None:
+        return tuple(name for name in names if name != mode)
+    reached: set[str] = set()
+    new = {mode}
+    while new:
+        new = {follow for name in new for follow in transitions[name]} - reached
+        reached |= new
+    return tuple(name for name in names if name in reached)
 
 
 def _routes(handlers: Sequence[Handler], mode: str) -> RouteTable[Handler]:

@@ -51,11 +51,11 @@ class UnhandledType:
 class WrongMode:
     """The agent's mode does not handle the type, or may not become what the handler made of it: ``wrong_mode``.
 
-    ``may_wait``: the type asks for the former to be kept until the mode changes.
+    ``postponed``: the former is kept until the mode changes, as the type says.
     """
 
     why: str
-    may_wait: bool = False
+    postponed: bool = False
 
 
 @dataclass(slots=True)
@@ -90,7 +90,12 @@ class Unstorable:
     """State or directives are too large, too many or not strict JSON: dead letter of that reason."""
 
     reason: Literal[
-        "state_too_large", "not_strict_json", "too_many_directives", "signal_too_large", "commit_too_large"
+        "state_too_large",
+        "not_strict_json",
+        "too_many_directives",
+        "signal_too_large",
+        "commit_too_large",
+        "too_many_postponed",
     ]
     why: str
 

@@ -9,9 +9,8 @@ from regrow_signals.cron import parse_cron
 from regrow_signals.due_timers import Missed
 from regrow_signals.durations import Duration, to_ms
 from regrow_signals.errors import BadInput
-from regrow_signals.ids import check_id
+from regrow_signals.ids import check_id, check_tag
 from regrow_signals.signal import Payload, Signal
-from regrow_signals.timers import check_tag
 from regrow_workers.directives import Directive, SignalDirective
 
 __all__ = ["Cancel", "Cron", "Schedule", "TimerDirective"]

@@ -144,7 +144,9 @@ def handler_for(definition: Definition, state: State, type_name: str) -> Handler
     elsewhere = None if modes is None else definition.routes.best(type_name)
     if modes is None or elsewhere is None:
         return UnhandledType(no_handler(definition, type_name))
-    return WrongMode(modes.no_handler(state, type_name, elsewhere), may_wait=modes.waits)
+    return WrongMode(
+        modes.no_handler(state, type_name, elsewhere), postponed=modes.postpones(state, type_name)
+    )
 
 
 def argument_of(handler: Handler, delivery: Delivery) -> object:

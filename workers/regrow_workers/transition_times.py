@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import lru_cache
+from itertools import compress
 from typing import Final
 
 __all__ = ["BUCKETS", "TransitionTimes"]
@@ -28,12 +30,16 @@ class TransitionTimes:
         """By the field's name in the counters hash; empty if nothing was added."""
         if not any(self._counts):
             return {}
-        kind = f"type={agent_type}"
-        counters = {
-            f"transition_seconds_bucket|{kind}|le={_NAMES[place]}": count
-            for place, count in enumerate(self._counts)
-            if count
-        }
-        counters[f"transition_seconds_sum_us|{kind}"] = round(self._seconds * 1_000_000)
-        counters[f"transition_seconds_count|{kind}"] = sum(self._counts)
+        buckets, total, count = _fields(agent_type)
+        counters = dict(zip(compress(buckets, self._counts), filter(None, self._counts), strict=True))
+        counters[total] = round(self._seconds * 1_000_000)
+        counters[count] = sum(self._counts)
         return counters
+
+
+@lru_cache(maxsize=256)
+def _fields(agent_type: str) -> tuple[tuple[str, ...], str, str]:
+    """Of the buckets, the sum and the count."""
+    kind = f"type={agent_type}"
+    buckets = tuple(f"transition_seconds_bucket|{kind}|le={name}" for name in _NAMES)
+    return buckets, f"transition_seconds_sum_us|{kind}", f"transition_seconds_count|{kind}"

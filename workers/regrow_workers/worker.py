@@ -26,7 +26,7 @@ from regrow_signals.errors import (
     StoreError,
     UnreadableState,
 )
-from regrow_signals.exchange import Entries, stream_command
+from regrow_signals.exchange import Entries, range_command, stream_command
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
 from regrow_workers import batch, log
@@ -188,7 +188,7 @@ class Worker:
             return [], None
         plan: CommitPlan | None = self._plan(loaded, entries)
         while plan is not None and plan.taken:
-            entries = entries[plan.taken :]
+            entries = entries[plan.taken :] if plan.after.rewound != agents.FIRST else []
             sent = self._send_commit(plan, entries)
             ahead, after = None, plan.after
             if entries and plan.ends is None and not agents.is_careful(after, entries[0][0]):
@@ -315,7 +315,7 @@ class Worker:
         loaded, entries = self._exchange([claim, read])
         self._generation = self._connection.generation
         self._base, self._marked = loaded, loaded.trying_entry
-        return [entry for entry in entries if newer(entry[0], loaded.cursor)]
+        return [entry for entry in entries if newer(entry[0], loaded.cursor)] if not loaded.rewound else []
 
     def _reload(self) -> None:
         self._base = base = self._ask(agents.reload(self._keys, self._owner, self._limits))
@@ -332,6 +332,8 @@ class Worker:
     def _read(self) -> Entries:
         """Wait for signals after the cursor; empty after a while, so that the loop looks up at least once a second."""
         self._fail.reach("before_read")
+        if self._loaded.rewound and (postponed := self._read_postponed()):
+            return postponed
         self._slot.note(Phase.IDLE)
         try:
             entries = self._connection.read_stream(
@@ -361,6 +363,18 @@ class Worker:
             give_memory_back()
         return entries
 
+    def _read_postponed(self) -> Entries:
+        """The next ones that a change of mode has us look at again; none: on with what comes after the cursor."""
+        loaded = self._loaded
+        read = range_command(self._mailbox, loaded.rewound, loaded.cursor, 2 * self._settings.read_count)
+        entries: Entries = self._exchange([read])[0]
+        if entries:
+            self._fail.reach("after_read")
+            self._worked = True
+        else:
+            self._base = replace(loaded, rewound="")
+        return entries
+
     def _send_commit(self, plan: CommitPlan, rest: Entries) -> Sent:
         """Send a commit, and in the same round trip read on after the ``rest`` that is in hand."""
         try:
@@ -375,7 +389,9 @@ class Worker:
         commit = agents.commit(self._keys, self._limits, plan.commit)
         last = rest[-1][0] if rest else plan.commit.cursor
         read = stream_command(self._mailbox, last, self._settings.read_count, None)
-        return self._connection.send([commit, read] if len(rest) <= self._settings.read_count else [commit])
+        # Postponed signals are read by themselves: they come before the cursor.
+        more = len(rest) <= self._settings.read_count and not plan.after.rewound
+        return self._connection.send([commit, read] if more else [commit])
 
     def _receive_commit(self, plan: CommitPlan, sent: Sent, after: Loaded) -> Entries | None:
         """What was read after it; the base is ``after`` now. None: it did not stand, the base is to be loaded anew."""

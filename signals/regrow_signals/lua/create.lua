@@ -64,7 +64,7 @@ if absent then
   box.before = function() register(agent, agents, ARGV[6], new, mailbox, now) end
 end
 
-local reply = accept(box, ARGV[11], ARGV[12], 13, #ARGV, bounds, now)
+local reply = accept(box, ARGV[11], ARGV[12], entry_words(13, #ARGV, now), bounds, now)
 if reply[1] ~= 'accepted' and reply[1] ~= 'known' then return reply end
 if absent then
   if reply[1] == 'known' then box.before() end

@@ -172,6 +172,7 @@ local function begin_fresh(start)
   if not start.fresh then return end
   redis.call('HSET', start.key, 'state', start.fresh.state, 'schema', start.fresh.schema)
   redis.call('HINCRBY', start.key, 'version', 1)
+  if (redis.call('HGET', start.key, 'postponed') or '0') ~= '0' then redis.call('HSET', start.key, 'rewound', '0-0') end
 end
 for _, fence in ipairs(plan.fences) do
   local record = redis.call('HMGET', fence.key, 'incarnation', 'ended', 'supervisor')
@@ -206,7 +207,7 @@ for _, start in ipairs(plan.pooled) do
   end
   event(events, ARGV[2], now, 'started', 'agent', start.agent, 'incarnation', start.incarnation,
     'supervisor', redis.call('HGET', start.key, 'supervisor') or '', 'version', redis.call('HGET', start.key, 'version') or '')
-  if redis.call('XLEN', start.mailbox) > 0 then make_ready(start.key) end
+  if has_work(start.key) then make_ready(start.key) end
 end
 for _, node in ipairs(plan.lost_nodes) do
   free_claims(node.prefix, node.claims, node.node, '', '', '0', now)

@@ -43,6 +43,7 @@ end
 
 unsubscribe_all(prefix_of(agent, ARGV[1]), ARGV[1])
 forget_timers(agent)
+redis.call('DEL', prefix_of(agent, ARGV[1]) .. 'effect-tags:' .. ARGV[1])
 for place = 1, 8 do redis.call('DEL', KEYS[place]) end
 redis.call('ZREM', agents, ARGV[1])
 redis.call('ZREM', held, ARGV[1])

@@ -6,7 +6,7 @@
 -- ARGV 2 node              the node
 -- ARGV 3 executor          which one; '' for all
 -- ARGV 4 max_kills         then it has failed
--- REPLY ok <effect> <pending, in_doubt, failed or stuck> ...
+-- REPLY ok <effect> <pending, in_doubt, failed, cancelled or stuck> ...
 -- REPLY corrupt <key> <why>
 -- INCLUDE now_ms
 -- INCLUDE corrupt

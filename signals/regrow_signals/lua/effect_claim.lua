@@ -10,7 +10,7 @@
 -- ARGV 4 executor          which one
 -- ARGV 5 token             fresh, random
 -- ARGV 6 max_kills         then it has failed
--- REPLY ok <agent> <name> <args> <attempts> <timeout_ms> <idempotent> <at_ms> <retries> <backoff_ms> <kills>
+-- REPLY ok <agent> <name> <args> <attempts> <timeout_ms> <idempotent> <at_ms> <retries> <backoff_ms> <kills> <traceparent> <tracestate> <tag>
 -- REPLY corrupt <key> <why>
 -- REPLY dropped <outcome>
 -- REPLY put_off <concurrency or rate> <ms until there is room, where that is known>
@@ -95,4 +95,5 @@ if not mine then
 end
 return {'ok', found.agent, found.name, order.args or 'null', string.format('%.0f', found.attempts),
   string.format('%.0f', found.timeout_ms), found.idempotent and '1' or '0', order.at_ms or '0', order.retries or '0',
-  order.backoff_ms or '0', string.format('%.0f', found.kills)}
+  order.backoff_ms or '0', string.format('%.0f', found.kills), found.traceparent or '',
+  found.tracestate or '', found.tag or ''}

@@ -33,6 +33,8 @@ end
 if found.status == 'claimed' and ARGV[5] ~= '1' then
   return {'refused', 'effect_claimed', found.node or '', found.executor or ''}
 end
+-- What was told to stop is never begun again.
+if found.cancelled and outcome == 'retry' then return {'refused', 'effect_gone'} end
 local now = now_ms()
 local box, bad = outcome_box(prefix, found, now)
 if bad then return bad end

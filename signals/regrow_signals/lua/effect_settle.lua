@@ -5,8 +5,8 @@
 -- ARGV 1 prefix            of all keys of the namespace: the agent is known only from the record
 -- ARGV 2 effect_id         the effect
 -- ARGV 3 token             of the claim
--- ARGV 4 outcome           done, failed, in_doubt or retry
--- ARGV 5 data              JSON of the outcome's signal
+-- ARGV 4 outcome           done, failed, in_doubt, cancelled or retry
+-- ARGV 5 data              JSON of the outcome's signal; of cancelled it is made here
 -- ARGV 6 retry_in_ms       for retry
 -- REPLY ok <1 when it had been settled before>
 -- REPLY corrupt <key> <why>
@@ -38,8 +38,12 @@ local now = now_ms()
 local box, bad = outcome_box(prefix, found, now)
 if bad then return bad end
 
+local data = ARGV[5]
+if outcome == 'cancelled' or (found.cancelled and (outcome == 'retry' or outcome == 'in_doubt')) then
+  outcome, data = 'cancelled', cancelled_data(found)
+end
 if outcome ~= 'retry' then
-  settle_effect(prefix, found, box, outcome, ARGV[5], now)
+  settle_effect(prefix, found, box, outcome, data, now)
   return {'ok', '0'}
 end
 local due = now + ARGV[6]

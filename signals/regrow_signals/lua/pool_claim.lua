@@ -57,6 +57,18 @@ local function entries_after(mailbox, cursor)
   return entries
 end
 
+-- What is to be taken next: postponed signals where a change of mode has gone back to them, else those after the cursor.
+local function waiting_for(reply, mailbox)
+  if reply[21] ~= '' then
+    local entries = redis.pcall('XRANGE', mailbox, '(' .. reply[21], reply[7], 'COUNT', math.min(FIRST, signals))
+    if entries.err then return nil end
+    note_size(entries)
+    if #entries > 0 then return entries end
+    reply[21] = ''
+  end
+  return entries_after(mailbox, reply[7])
+end
+
 -- All of a record in one look; what the slot is told comes first.
 local FIELDS = {}
 for i = 1, #LOADED do FIELDS[i] = LOADED[i] end
@@ -76,7 +88,7 @@ local function take(id, token, queue)
     return nil
   end
   local reply = loaded_of(agent, record)
-  local entries = reply[1] == 'ok' and entries_after(mailbox, reply[7])
+  local entries = reply[1] == 'ok' and waiting_for(reply, mailbox)
   if reply[1] == 'ok' and not entries then reply = corrupt({mailbox, 'stream'}) end
   local unreadable = reply[1] ~= 'ok' and reply or take_up(agent, mailbox, reply, clean, charge)
   if unreadable or #entries == 0 then

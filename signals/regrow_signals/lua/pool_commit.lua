@@ -17,6 +17,7 @@
 -- INCLUDE entry_ids
 -- INCLUDE count
 -- INCLUDE journal
+-- INCLUDE moved_on
 -- INCLUDE let_go
 local claims = KEYS[1]
 local counters = KEYS[2]
@@ -59,8 +60,7 @@ local function commit(at, transitions, first, last)
     redis.call('XTRIM', mailbox, 'MAXLEN', '=', 0)
   end
   local blocked = record[7] == '1'
-  local status, handled = blocked and 'blocked' or 'idle', tonumber(record[8] or '0')
-  handled = handled and string.format('%.0f', handled + taken) or record[8]
+  local status, handled = blocked and 'blocked' or 'idle', added(record[8], taken)
   if ARGV[at + 9] ~= '' then
     redis.call('HSET', agent, 'state', ARGV[at + 9], 'schema', ARGV[at + 10], 'version', version, 'cursor', cursor,
       'handled', handled, 'owner', '', 'worker', '', 'pid', '', 'clean', '1', 'status', status)
@@ -68,14 +68,7 @@ local function commit(at, transitions, first, last)
     redis.call('HSET', agent, 'version', version, 'cursor', cursor, 'handled', handled, 'owner', '', 'worker', '', 'pid', '',
       'clean', '1', 'status', status)
   end
-  local careful, trying = record[6] or '', record[5] or ''
-  if careful ~= '' and (not is_id(careful) or not older(cursor, careful)) then
-    redis.call('HSET', agent, 'careful_until', '')
-  end
-  if trying ~= '' then
-    local tried = string.match(trying, '^(%d+%-%d+) ')
-    if not tried or not older(cursor, tried) then redis.call('HSET', agent, 'trying', '') end
-  end
+  end_care(agent, record[6] or '', record[5] or '', cursor)
   for i = last + 1, last + 2 * ARGV[at + 13], 2 do
     local name = ARGV[4 + ARGV[i]]
     raised[name] = (raised[name] or 0) + ARGV[i + 1]

@@ -48,27 +48,29 @@ local bounds = {ARGV[5], ARGV[6], ARGV[7], ARGV[8]}
 local into = {prefix = prefix, events = events, counters = counters, max_events = ARGV[4], max_dead = tonumber(ARGV[6]),
   now = now}
 
+local words = entry_words(11, #ARGV, now)
+local agents, mailboxes, letters = prefix .. 'agent:', prefix .. 'mailbox:', prefix .. 'dead:'
+local seen, seen_old, fates = prefix .. 'seen:', prefix .. 'seen-old:', prefix .. 'fate:'
+
 local function deliver(subscriber)
-  local names = {}
-  for place, key in ipairs({'agent:', 'mailbox:', 'dead:', 'seen:', 'seen-old:', 'fate:'}) do
-    names[place] = prefix .. key .. subscriber.agent
-  end
+  local agent = subscriber.agent
+  local names = {agents .. agent, mailboxes .. agent, letters .. agent, seen .. agent, seen_old .. agent, fates .. agent}
   local box = read_box_or_error(names, 1, bounds, ARGV[9])
   if box.err then return {'failed', box.err} end
   if (box.birth or '') ~= subscriber.birth then return nil end
   if subscriber.policy == 'latest' and box.length >= box.bound and not known(box, ARGV[9], ARGV[10])
-    and drop_oldest(into, subscriber.agent, type_name) then
+    and drop_oldest(into, agent, type_name) then
     box.length = box.length - 1
   end
-  return accept(box, ARGV[9], ARGV[10], 11, #ARGV, bounds, now), box.type
+  return accept(box, ARGV[9], ARGV[10], words, bounds, now), box.type
 end
 
 local reply, accepted = {'ok'}, {}
 for _, subscriber in ipairs(subscribers) do
-  local receipt, agent_type = deliver(subscriber)
-  if receipt then
-    if receipt[1] == 'accepted' then accepted[agent_type] = (accepted[agent_type] or 0) + 1 end
-    reply[#reply + 1] = {subscriber.agent, unpack(receipt)}
+  local said, agent_type = deliver(subscriber)
+  if said then
+    if said[1] == 'accepted' then accepted[agent_type] = (accepted[agent_type] or 0) + 1 end
+    reply[#reply + 1] = {subscriber.agent, said[1], said[2], said[3], said[4]}
   else
     -- Deleted, or registered anew, since it subscribed.
     for _, pattern in ipairs(subscriber.patterns) do unsubscribe(prefix, subscriber.agent, pattern) end

@@ -26,7 +26,7 @@ while place <= #ARGV do
   if box.err then
     replies[#replies + 1] = { 'failed', box.err }
   else
-    local reply = accept(box, ARGV[place + 1], ARGV[place + 2], place + 4, place + 3 + count, bounds, now)
+    local reply = accept(box, ARGV[place + 1], ARGV[place + 2], entry_words(place + 4, place + 3 + count, now), bounds, now)
     if reply[1] == 'accepted' then accepted[box.type] = (accepted[box.type] or 0) + 1 end
     replies[#replies + 1] = reply
   end

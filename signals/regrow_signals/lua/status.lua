@@ -17,7 +17,7 @@
 -- INCLUDE accept
 local agent, mailbox, fate, seen, seen_old = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local id, entry, birth, remembered = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local found = redis.call('HMGET', agent, 'birth', 'cursor')
+local found = redis.call('HMGET', agent, 'birth', 'cursor', 'postponed')
 if not found[1] then return { 'unknown', 'no such agent' } end
 if birth ~= '' and found[1] ~= birth then return { 'unknown', 'the agent was deleted and registered anew' } end
 local lost = { 'unknown', 'not where it must be: Redis went back to a time before it, or keys were changed by hand' }
@@ -37,8 +37,10 @@ local function after(a, b)
   return number_less(b_seq, a_seq)
 end
 
-if after(entry, found[2] or '0-0') then
-  local waiting = redis.call('XRANGE', mailbox, entry, entry)[1]
+-- Before the cursor there are only those that wait for another mode of the agent.
+local ahead = after(entry, found[2] or '0-0')
+local waiting = (ahead or (found[3] or '0') ~= '0') and redis.call('XRANGE', mailbox, entry, entry)[1]
+if ahead or waiting then
   if not waiting then return lost end
   for place = 1, #waiting[2], 2 do
     if waiting[2][place] == 'id' and waiting[2][place + 1] == id then return { 'pending' } end

@@ -4,13 +4,15 @@
 2. Each is a task: claim, call under its time limit, settle; the same refusals and repeats as everywhere.
 3. Should the process die on any line, the node gives back all that it held: what may be repeated is pending again, the
    rest is in doubt. Which of its calls was to blame, nobody can know.
-4. The loop shows itself at least once a second. A call that blocks it for ``BLOCKED_SECONDS`` blocks all others too:
+4. A call whose effect was cancelled is cancelled as tasks are, within half a second.
+5. The loop shows itself at least once a second. A call that blocks it for ``BLOCKED_SECONDS`` blocks all others too:
    the node ends the process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import signal
@@ -19,23 +21,26 @@ from typing import Any, Final, TypeVar
 
 from regrow_signals.async_connection import AsyncConnection
 from regrow_signals.calls import Call, Command
-from regrow_signals.effect_store import (
-    ClaimedEffect,
-    EffectClaimed,
-    EffectGone,
-    Ring,
-    announce_limits,
-    claim_effect,
-    ring,
-    settle_effect,
-)
+from regrow_signals.effect_store import ClaimedEffect, Ring, announce_limits, ring
 from regrow_signals.errors import CorruptKey, FateUnknown, StoreError, StoreUnavailable
 from regrow_signals.keys import Keys
 from regrow_workers import log
 from regrow_workers.application import Application
 from regrow_workers.effects import settlement
-from regrow_workers.effects.calling import Prepared, limits_of, log_settlement, prepare, raised, returned
+from regrow_workers.effects.calling import (
+    Prepared,
+    drive_async,
+    limits_of,
+    prepare,
+    raised,
+    returned,
+    take,
+    tell,
+    with_reports,
+)
+from regrow_workers.effects.effect import EffectContext
 from regrow_workers.effects.executor_life import GRACE
+from regrow_workers.effects.progress_reports import AwaitedReports
 from regrow_workers.effects.settlement import Held, Settlement
 from regrow_workers.fork_copies import leave_if_copied
 from regrow_workers.reasons import ASKED, WorkerExit
@@ -53,6 +58,7 @@ T = TypeVar("T")
 RERING_MS: Final = 4_000
 LONGEST_WAIT: Final = 0.5
 SHOW_SECONDS: Final = 0.5
+HEED_SECONDS: Final = 0.5
 
 
 def run_async_executor(
@@ -102,6 +108,8 @@ class AsyncExecutor:
         self._slot = slot
         self._asked = stop
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._calls: dict[str, asyncio.Task[object]] = {}
+        self._cancelled: set[str] = set()
         self._watch = StoreWatch(_LOG, "asyncio executor")
 
     async def run(self) -> WorkerExit:
@@ -114,13 +122,14 @@ class AsyncExecutor:
             self._stop.set()
         self._bell = AsyncConnection.open(self._config.url, name=f"regrow:{self._name}:bell"[:200])
         self._connection = AsyncConnection.open(self._config.url, name=f"regrow:{self._name}"[:200])
-        showing = asyncio.create_task(self._show())
+        beside = [asyncio.create_task(self._show()), asyncio.create_task(self._heed())]
         await self._until_stopped(self._work())
         while self._running:
             await self._until_any(self._running.values())
         if self._broken.done():
             self._broken.result()
-        showing.cancel()
+        for task in beside:
+            task.cancel()
         await self._bell.close()
         await self._connection.close()
         self._slot.note(Phase.RELEASED, ASKED)
@@ -149,7 +158,7 @@ class AsyncExecutor:
     # Taking.
 
     async def _work(self) -> None:
-        await self._answered(announce_limits(self._keys, limits_of(self._application)))
+        await self._answered(announce_limits(self._keys, limits_of(self._application.effects)))
         await self._take()
 
     async def _take(self) -> None:
@@ -165,8 +174,8 @@ class AsyncExecutor:
             else:
                 self._watch.answered()
                 claims = [self._begin(one.effect_id) for one in found]
-                while not all(claim.done() for claim in claims):
-                    await self._until_any(claim for claim in claims if not claim.done())
+                if claims:
+                    await self._until_any((asyncio.gather(*claims),))
 
     async def _ring(self) -> list[Ring]:
         """What is due and has a place here; waits a while if there is nothing."""
@@ -208,32 +217,38 @@ class AsyncExecutor:
         leave_if_copied()
         if self._stop.is_set():  # not claimed yet: it is rung for again elsewhere
             return
-        token = secrets.token_hex(16)
-        call = claim_effect(
-            self._keys, effect_id, node=self._node, executor=self._name, token=token,
+        op = take(
+            self._keys, effect_id, node=self._node, executor=self._name, token=secrets.token_hex(16),
             max_kills=self._limits.max_kills,
         )  # fmt: skip
-        try:
-            claimed = await self._answered(call)
-        except (EffectClaimed, EffectGone) as refusal:
-            log.event(_LOG, "effect_not_claimed", level=logging.DEBUG, reason=str(refusal))
+        found = await drive_async(op, self._answered)
+        if found is None:
             return
-        except CorruptKey as error:
-            log.event(_LOG, "effect_unreadable", level=logging.ERROR, effect_id=effect_id, error=str(error))
-            return
-        taken.set_result(None)
-        held = Held.of(claimed, token)
+        if not taken.done():  # a stop cancels who waits for it
+            taken.set_result(None)
+        claimed, held = found
         outcome = await self._outcome(claimed, held)
         leave_if_copied()
-        await self._settle(held, outcome)
+        await drive_async(tell(self._keys, held, outcome), self._answered)
 
     async def _outcome(self, claimed: ClaimedEffect, held: Held) -> Settlement:
         """Call the function; whatever it does, short of ending the process, becomes a settlement."""
-        prepared = prepare(self._application, claimed, held)
+        prepared = prepare(self._application.effects, self._application.name, claimed, held)
         if isinstance(prepared, Settlement):
             return prepared
-        call = asyncio.create_task(_called(prepared), name=f"{held.effect_id} itself")
-        done, _ = await asyncio.wait((call,), timeout=claimed.timeout_ms / 1000)
+        reports = AwaitedReports(self._connection, self._keys, held, self._cancel)
+        run = with_reports(prepared.run, reports)
+        call = asyncio.create_task(_called(prepared, run), name=f"{held.effect_id} itself")
+        self._calls[held.effect_id] = call
+        try:
+            return await self._ended(call, prepared, held)
+        finally:
+            reports.end()
+            self._calls.pop(held.effect_id, None)
+            self._cancelled.discard(held.effect_id)
+
+    async def _ended(self, call: asyncio.Task[object], prepared: Prepared, held: Held) -> Settlement:
+        done, _ = await asyncio.wait((call,), timeout=held.timeout_ms / 1000)
         if not done:
             call.cancel()
             done, _ = await asyncio.wait((call,), timeout=GRACE)
@@ -241,26 +256,35 @@ class AsyncExecutor:
                 # It holds on to what it was told to let go; only the end of the process ends it.
                 raise RuntimeError(f"{held.name} goes on {GRACE:g} s after its time is up: {held.effect_id}")
             return settlement.after_timeout(held)
-        error = asyncio.CancelledError("it cancelled itself") if call.cancelled() else call.exception()
+        if call.cancelled():
+            if held.effect_id in self._cancelled:
+                return settlement.cancelled()
+            return raised(held, asyncio.CancelledError("it cancelled itself"))
+        error = call.exception()
         if error is not None:
             return raised(held, error)
         return returned(prepared.effect, held, call.result(), self._limits)
 
-    async def _settle(self, held: Held, outcome: Settlement) -> None:
-        call = settle_effect(
-            self._keys, held.effect_id, held.token, outcome.outcome, outcome.data, retry_in_ms=outcome.retry_in_ms
-        )  # fmt: skip
-        try:
-            await self._answered(call)
-        except EffectClaimed as error:
-            log.event(
-                _LOG, "effect_taken_away", level=logging.WARNING, effect_id=held.effect_id, reason=str(error)
-            )
-            return
-        except CorruptKey as error:
-            log.event(_LOG, "effect_untold", level=logging.ERROR, effect_id=held.effect_id, error=str(error))
-            return
-        log_settlement(held, outcome)
+    # Cancelled by their agents.
+
+    async def _heed(self) -> None:
+        """Stop the calls that were cancelled since the last look."""
+        while True:
+            await asyncio.sleep(HEED_SECONDS)
+            if not self._calls:
+                continue
+            command = Command(("SMEMBERS", self._keys.cancelling), list[str])
+            with contextlib.suppress(
+                StoreError, CorruptKey
+            ):  # what keeps on going wrong is told by the taking
+                for effect_id in await self._connection.command(command):
+                    self._cancel(effect_id)
+
+    def _cancel(self, effect_id: str) -> None:
+        call = self._calls.get(effect_id)
+        if call is not None and effect_id not in self._cancelled:
+            self._cancelled.add(effect_id)
+            call.cancel()
 
     async def _answered(self, call: Call[T]) -> T:
         """Ask until Redis answers; refusals are raised."""
@@ -274,13 +298,13 @@ class AsyncExecutor:
                 return answer
 
 
-async def _called(prepared: Prepared) -> object:
+async def _called(prepared: Prepared, run: EffectContext) -> object:
     function: Callable[..., Any] = prepared.effect.function
     try:
         if prepared.effect.awaited:
-            return await function(prepared.run, **prepared.values)
+            return await function(run, **prepared.values)
         # It was an async def when it was ordered.
-        return await asyncio.to_thread(function, prepared.run, **prepared.values)
+        return await asyncio.to_thread(function, run, **prepared.values)
     except (SystemExit, KeyboardInterrupt) as error:
         # As a task's own end these two would end the loop.
         raise RuntimeError(f"{type(error).__name__}: {error}") from error

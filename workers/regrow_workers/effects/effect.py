@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import (
     Any,
@@ -33,18 +33,19 @@ from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapt
 from pydantic_core import PydanticSerializationError
 
 from regrow_signals.durations import Duration, to_ms
+from regrow_signals.effect_progress import progress_text
 from regrow_signals.effect_store import EffectLimit
 from regrow_signals.errors import BadDefinition, BadInput, BadPayload, NotStrictJSON
 from regrow_signals.finite import check_finite
 from regrow_signals.ids import check_type
 from regrow_signals.limits import Limits
 from regrow_signals.strict_json import dumps, loads
-from regrow_workers.directives import EffectRun
-from regrow_workers.effects.outcome_payloads import Done, Failed, InDoubt, named
+from regrow_workers.directives import CancelEffect, EffectRun
+from regrow_workers.effects.outcome_payloads import Cancelled, Done, Failed, InDoubt, named
 from regrow_workers.effects.rates import Rate, effect_limit
 from regrow_workers.validation import first_problem, one_line
 
-__all__ = ["AsyncEffect", "Effect", "EffectContext", "effect", "registered_effects"]
+__all__ = ["AsyncEffect", "Effect", "EffectCancelled", "EffectContext", "effect", "registered_effects"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,6 +54,13 @@ _LIMITS: Final = Limits()
 _MAX_RETRIES: Final = 1_000
 
 _registry: dict[str, Effect[..., Any]] = {}
+
+
+class EffectCancelled(BaseException):
+    """Raised by ``run.progress`` in a ``def``: the effect was cancelled, or was taken from its executor.
+
+    Not an ``Exception``: a function that retries on any of those must not swallow it.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +74,22 @@ class EffectContext:
     """1 on the first try."""
     at_ms: int = 0
     """When the run was committed, by the clock of Redis."""
+    tag: str = ""
+    traceparent: str = ""
+    """W3C trace context of the run, to be handed on; its outcome carries the same."""
+    tracestate: str = ""
+    _report: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
+
+    def progress(self, value: float | Mapping[str, Any]) -> None:
+        """Say how far the call is: a number from 0 to 1, or a dict of at most 4 KiB of JSON. May be called at any pace.
+
+        Ten a second are told at most. The call's time limit stays as it is. In a ``def`` it raises
+        ``EffectCancelled`` if the effect was cancelled; an ``async def`` is cancelled as tasks are. ``BadInput`` for a
+        value that is neither.
+        """
+        text = progress_text(value)
+        if self._report is not None:
+            self._report(text)
 
 
 class Effect(Generic[P, R]):
@@ -106,6 +130,7 @@ class Effect(Generic[P, R]):
         """The payload of success: ``@handles(charge.done)`` with ``done: Done[Receipt]``."""
         self.failed: Final[type[Failed]] = named(Failed, f"{name}.failed")
         self.in_doubt: Final[type[InDoubt]] = named(InDoubt, f"{name}.in_doubt")
+        self.cancelled: Final[type[Cancelled]] = named(Cancelled, f"{name}.cancelled")
 
     def __call__(self, run: EffectContext, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(run, *args, **kwargs)
@@ -138,6 +163,10 @@ class Effect(Generic[P, R]):
             backoff_ms=self.backoff_ms,
             awaited=self.awaited,
         )
+
+    def cancel(self, *, tag: str) -> CancelEffect:
+        """The directive: cancel this agent's runs of this effect that have the tag."""
+        return CancelEffect(tag, self.name)
 
     def parse_args(self, text: str) -> dict[str, Any]:
         """Stored arguments as the function takes them, by name. ``BadPayload`` if they do not fit (any more)."""

@@ -19,21 +19,24 @@ from typing import TypeVar
 
 from regrow_signals.calls import Call
 from regrow_signals.connection import Connection
-from regrow_signals.effect_store import (
-    ClaimedEffect,
-    EffectClaimed,
-    EffectGone,
-    announce_limits,
-    claim_effect,
-    settle_effect,
-)
-from regrow_signals.errors import CorruptKey, FateUnknown, StoreUnavailable
+from regrow_signals.effect_store import ClaimedEffect, announce_limits
+from regrow_signals.errors import FateUnknown, StoreUnavailable
 from regrow_signals.keys import Keys
-from regrow_workers import log
 from regrow_workers.application import Application
 from regrow_workers.effects import settlement
 from regrow_workers.effects.async_executor import run_async_executor
-from regrow_workers.effects.calling import limits_of, log_settlement, prepare, raised, returned
+from regrow_workers.effects.calling import (
+    drive,
+    limits_of,
+    prepare,
+    raised,
+    returned,
+    take,
+    tell,
+    with_reports,
+)
+from regrow_workers.effects.effect import EffectCancelled
+from regrow_workers.effects.progress_reports import Reports
 from regrow_workers.effects.rq_doorbell import EffectWorker
 from regrow_workers.effects.settlement import Held, Settlement
 from regrow_workers.effects.time_limit import TimeLimitExceeded, time_limit
@@ -108,7 +111,7 @@ class Executor:
     def run(self) -> WorkerExit:
         signal.signal(signal.SIGTERM, self._on_stop)
         try:
-            self._answered(announce_limits(self._keys, limits_of(self._application)), self._pause)
+            self._answered(announce_limits(self._keys, limits_of(self._application.effects)), self._pause)
             while not self._stop.requested:
                 self._slot.note(Phase.IDLE)
                 effect_id = self._next_effect()
@@ -155,58 +158,40 @@ class Executor:
 
     def _execute(self, effect_id: str) -> None:
         self._slot.note(Phase.STORING)
-        token = secrets.token_hex(16)
-        call = claim_effect(
-            self._keys, effect_id, node=self._node, executor=self._name, token=token,
+        op = take(
+            self._keys, effect_id, node=self._node, executor=self._name, token=secrets.token_hex(16),
             max_kills=self._limits.max_kills,
         )  # fmt: skip
-        try:
-            claimed = self._answered(call, self._pause)
-        except (EffectClaimed, EffectGone) as refusal:
-            log.event(_LOG, "effect_not_claimed", level=logging.DEBUG, reason=str(refusal))
+        taken = drive(op, lambda call: self._answered(call, self._pause))
+        if taken is None:
             return
-        except CorruptKey as error:
-            log.event(_LOG, "effect_unreadable", level=logging.ERROR, effect_id=effect_id, error=str(error))
-            return
-        held = Held.of(claimed, token)
+        claimed, held = taken
         self._slot.note(Phase.STORING, held.to_text())
         outcome = self._outcome(claimed, held)
         leave_if_copied()
         self._slot.note(Phase.STORING)
-        self._settle(held, outcome)
+        # Not interruptible: what took place has to be told, and a drain that runs out kills.
+        drive(tell(self._keys, held, outcome), lambda call: self._answered(call, time.sleep))
 
     def _outcome(self, claimed: ClaimedEffect, held: Held) -> Settlement:
         """Call the function; whatever it does, short of ending the process, becomes a settlement."""
-        prepared = prepare(self._application, claimed, held)
+        prepared = prepare(self._application.effects, self._application.name, claimed, held)
         if isinstance(prepared, Settlement):
             return prepared
+        reports = Reports(self._connection, self._keys, held)
+        run = with_reports(prepared.run, reports)
         try:
             # The alarm is set before the slot says so: from outside, a call is never older than from inside.
             with time_limit(claimed.timeout_ms / 1000):
                 self._slot.begin("")
-                result = prepared.effect.call(prepared.run, prepared.values)
+                result = prepared.effect.call(run, prepared.values)
         except TimeLimitExceeded:
             return settlement.after_timeout(held)
-        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  an effect may raise anything
+        except (Exception, SystemExit, KeyboardInterrupt, EffectCancelled) as error:  # noqa: BLE001  it may raise anything
             return raised(held, error)
+        finally:
+            reports.end()
         return returned(prepared.effect, held, result, self._limits)
-
-    def _settle(self, held: Held, outcome: Settlement) -> None:
-        call = settle_effect(
-            self._keys, held.effect_id, held.token, outcome.outcome, outcome.data, retry_in_ms=outcome.retry_in_ms
-        )  # fmt: skip
-        try:
-            # Not interruptible: what took place has to be told, and a drain that runs out kills.
-            self._answered(call, time.sleep)
-        except EffectClaimed as error:
-            log.event(
-                _LOG, "effect_taken_away", level=logging.WARNING, effect_id=held.effect_id, reason=str(error)
-            )
-            return
-        except CorruptKey as error:
-            log.event(_LOG, "effect_untold", level=logging.ERROR, effect_id=held.effect_id, error=str(error))
-            return
-        log_settlement(held, outcome)
 
     def _answered(self, call: Call[T], pause: Callable[[float], object]) -> T:
         """Ask until Redis answers; refusals are raised."""

@@ -1,4 +1,4 @@
-"""What became of an effect, as the payload its agent is sent: ``Done[R]``, ``Failed`` or ``InDoubt``."""
+"""What became of an effect, as the payload its agent is sent: ``Done[R]``, ``Failed``, ``InDoubt`` or ``Cancelled``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 
 from regrow_signals.signal import Payload
 
-__all__ = ["Done", "Failed", "InDoubt", "named"]
+__all__ = ["Cancelled", "Done", "Failed", "InDoubt", "named"]
 
 R = TypeVar("R")
 O = TypeVar("O", bound=Payload)  # noqa: E741
@@ -45,6 +45,17 @@ class InDoubt(Payload):
 
     effect: str
     attempts: int
+
+
+class Cancelled(Payload):
+    """The agent, or an operator, cancelled the effect. Handle it with ``@handles(charge.cancelled)``."""
+
+    model_config = _CONFIG
+
+    effect: str
+    tag: str
+    attempts: int
+    """0: it never began. Else this try was told to stop: what of it took place is not known."""
 
 
 def named(base: type[O], type_name: str) -> type[O]:

@@ -10,6 +10,7 @@
 | it took longer than its timeout, raised or killed for it  | again, failed after the last | in doubt |
 | its process ended by itself or crashed (exit, segfault)   | again, failed after the last | in doubt |
 | SIGKILL that none of ours sent, drain, node or spawner lost | again at once, uncounted (abandon) | in doubt |
+| it was cancelled by its agent and stopped, or would be tried again, or be in doubt | cancelled | cancelled |
 | no effect of this name in this application: not called    | again, failed after the last | the same |
 
 An exception of a non-idempotent effect is an outcome that its author chose, so it is told as one; to run the function
@@ -33,6 +34,7 @@ __all__ = [
     "after_crash",
     "after_exception",
     "after_timeout",
+    "cancelled",
     "done",
     "failed",
     "unknown_name",
@@ -47,7 +49,7 @@ UNKNOWN_RETRIES: Final = 6
 class Settlement:
     """What ``settle_effect`` is told. ``error`` is for the log."""
 
-    outcome: Literal["done", "failed", "retry", "in_doubt"]
+    outcome: Literal["done", "failed", "retry", "in_doubt", "cancelled"]
     data: str
     retry_in_ms: int = 0
     error: str = ""
@@ -118,6 +120,11 @@ def after_crash(held: Held, reason: str) -> Settlement:
     """The executor's process ended in the function, by itself or by the function's doing."""
     error = f"its process ended in it: {reason}"
     return _again(held, error) if held.idempotent else _in_doubt(held, error)
+
+
+def cancelled() -> Settlement:
+    """It was told to stop, and did; the script makes the data, with the tag."""
+    return Settlement("cancelled", "{}", error="it was cancelled")
 
 
 def unknown_name(held: Held, known: Mapping[str, object], application: str) -> Settlement:

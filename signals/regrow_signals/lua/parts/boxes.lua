@@ -56,26 +56,33 @@ local function remember(box, id, entry, digest, bounds, now)
     redis.call('RENAME', box.seen, box.old)
     box.since = nil
   end
-  if not box.since then
-    redis.call('HSET', box.seen, '.since', now)
+  if box.since then
+    redis.call('HSET', box.seen, id, entry .. ' ' .. digest)
+  else
+    redis.call('HSET', box.seen, '.since', now, id, entry .. ' ' .. digest)
     redis.call('PEXPIRE', box.seen, string.format('%.0f', 2 * window))
     box.since, box.ids = now, 1
   end
-  redis.call('HSET', box.seen, id, entry .. ' ' .. digest)
   box.ids = box.ids + 1
 end
 
--- The entry's fields and values stand in ARGV from `first` to `last`. `box.before`, where there is one, is called right
--- before the entry is written: what comes first in a new mailbox.
-local function accept(box, id, digest, first, last, bounds, now)
+-- The words of XADD for the entry whose fields and values stand in ARGV from `first` to `last`; accept puts its mailbox and
+-- id into places 2 and 3, so one list serves many.
+local function entry_words(first, last, now)
+  local words = { 'XADD', '', '*' }
+  for place = first, last do words[#words + 1] = ARGV[place] end
+  words[#words + 1], words[#words + 2] = 'at_ms', now
+  return words
+end
+
+-- `box.before`, where there is one, is called right before the entry is written: what comes first in a new mailbox.
+local function accept(box, id, digest, words, bounds, now)
   if not box.birth then return { 'refused', 'no_such_agent' } end
   local before = digest ~= '' and known(box, id, digest)
   if before then return before end
   if box.letters >= tonumber(bounds[2]) then return { 'refused', 'dead_full', tostring(box.letters), bounds[2] } end
   if box.length >= box.bound then return { 'refused', 'mailbox_full', tostring(box.length), tostring(box.bound) } end
-  local words = { 'XADD', box.mailbox, box.length > 0 and '*' or entry_id(box.mailbox, box.cursor, now) }
-  for place = first, last do words[#words + 1] = ARGV[place] end
-  words[#words + 1], words[#words + 2] = 'at_ms', now
+  words[2], words[3] = box.mailbox, box.length > 0 and '*' or entry_id(box.mailbox, box.cursor, now)
   if box.before then box.before() end
   local entry = redis.pcall(unpack(words)) -- an entry's fields: the caller sends 26 words at most
   if type(entry) == 'table' then

@@ -5,6 +5,23 @@ local function refused_directive(entry, reason, why)
   return {'refused', 'directive', entry, reason, why}
 end
 
+-- The tag is this child's from here on, if no other has it and there is room for one more.
+local function take_tag(work, entry, tag, id, most)
+  work.tags = work.tags or {}
+  local holder = work.tags[tag] or redis.call('HGET', work.key, 'child:' .. tag)
+  if holder and holder ~= id then
+    return refused_directive(entry, 'tag_in_use', 'tag ' .. tag .. ' is that of ' .. holder)
+  end
+  if not holder then
+    work.more_children = (work.more_children or 0) + 1
+    local children = tonumber(redis.call('HGET', work.key, 'children') or '0') or 0
+    if children + work.more_children > most then
+      return refused_directive(entry, 'too_many_children', children .. ' children live; ' .. most .. ' may')
+    end
+  end
+  work.tags[tag] = id
+end
+
 -- keys: the child's record, mailbox, dead letters; exits; agents. words: entry, tag, id, path of its supervisor, spec
 -- (JSON), request, registration (JSON, as in create), max_children.
 DIRECTIVES.spawn = {
@@ -16,10 +33,6 @@ DIRECTIVES.spawn = {
     if wrong then return wrong end
     if exhausted(last_id(exits)) then return {'corrupt', exits, 'has used up its ids'} end
     work.tags = work.tags or {}
-    local holder = work.tags[tag] or redis.call('HGET', work.key, 'child:' .. tag)
-    if holder and holder ~= id then
-      return refused_directive(entry, 'tag_in_use', 'tag ' .. tag .. ' is that of ' .. holder)
-    end
     one.new = cjson.decode(one.words[7])
     local record = redis.call('HMGET', child, 'type', 'parent', 'tag')
     if record[1] and (record[2] or '') ~= work.agent then
@@ -32,14 +45,8 @@ DIRECTIVES.spawn = {
     if before and before ~= tag and (work.tags[before] or redis.call('HGET', work.key, 'child:' .. before)) == id then
       return refused_directive(entry, 'id_in_use', id .. ' has the tag ' .. before)
     end
-    if not holder then
-      work.more_children = (work.more_children or 0) + 1
-      local children = tonumber(redis.call('HGET', work.key, 'children') or '0') or 0
-      if children + work.more_children > tonumber(one.words[8]) then
-        return refused_directive(entry, 'too_many_children', children .. ' children live; ' .. one.words[8] .. ' may')
-      end
-    end
-    work.tags[tag] = id
+    wrong = take_tag(work, entry, tag, id, tonumber(one.words[8]))
+    if wrong then return wrong end
     if not record[1] then work.opened[id] = work.opened[id] or one.new end
     one.new.tag = tag
   end,
@@ -69,8 +76,33 @@ DIRECTIVES.stop_child = {
   end,
 }
 
--- words: the parent from here on; '' is none. It changes with the signal that says so, as the state does.
+-- keys: the child's record; exits. words: entry, id, tag, policy, request, max_children. Whether it is an orphan that
+-- lives, the watchdog says.
+DIRECTIVES.adopt = {
+  early = true,
+  check = function(one, work)
+    local child, exits = one.keys[1], one.keys[2]
+    local entry, id, tag = one.words[1], one.words[2], one.words[3]
+    local wrong = corrupt({child, 'hash', exits, 'stream'})
+    if wrong then return wrong end
+    if exhausted(last_id(exits)) then return {'corrupt', exits, 'has used up its ids'} end
+    local record = redis.call('HMGET', child, 'type', 'tag')
+    if not record[1] then return refused_directive(entry, 'no_such_child', id .. ' is no agent') end
+    if not record[2] then return refused_directive(entry, 'not_an_orphan', id .. ' was not spawned by an agent') end
+    return take_tag(work, entry, tag, id, tonumber(one.words[6]))
+  end,
+  write = function(one, work)
+    bind_child(work.key, one.words[3], one.words[2])
+    redis.call('XADD', one.keys[2], '*', 'kind', 'request', 'request', one.words[5], 'op', 'adopt', 'at_ms', work.now,
+      'child', one.words[2], 'parent', work.agent, 'tag', one.words[3], 'on_parent_death', one.words[4])
+  end,
+}
+
+-- words: the parent from here on, '' is none, and its tag. It changes with the signal that says so, as the state does.
 DIRECTIVES.parent = {
   check = function() end,
-  write = function(one, work) redis.call('HSET', work.key, 'parent', one.words[1]) end,
+  write = function(one, work)
+    redis.call('HSET', work.key, 'parent', one.words[1])
+    if one.words[2] ~= '' then redis.call('HSET', work.key, 'tag', one.words[2]) end
+  end,
 }

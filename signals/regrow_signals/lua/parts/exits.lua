@@ -3,7 +3,7 @@
 -- agent: its end is not the end of the life that bears the same number, unless nobody owns it: Redis went back to
 -- before its claim, and nobody else will ever claim that life.
 local function record_exit(agent, exit, now)
-  local record = redis.call('HMGET', agent, 'incarnation', 'ended', 'cursor', 'trying', 'owner', 'isolation')
+  local record = redis.call('HMGET', agent, 'incarnation', 'ended', 'cursor', 'trying', 'owner', 'isolation', 'rewound')
   local owned = record[5] and record[5] ~= ''
   if record[1] ~= exit.incarnation or (owned and string.find(exit.reason, '^superseded')) then return 'stale' end
   if record[2] == exit.incarnation then return 'known' end
@@ -14,7 +14,8 @@ local function record_exit(agent, exit, now)
   if owned then
     redis.call('HSET', agent, 'exit_ms', now, 'charge', exit.charge)
     local tried = string.match(record[4] or '', '^(%d+%-%d+) ')
-    if is_id(exit.in_hand) and is_id(record[3]) and older(record[3], exit.in_hand) and tried ~= exit.in_hand then
+    local from = is_id(record[7]) and record[7] or record[3] -- postponed signals were in hand, or those after the cursor
+    if is_id(exit.in_hand) and is_id(from) and older(from, exit.in_hand) and tried ~= exit.in_hand then
       redis.call('HSET', agent, 'trying', exit.in_hand .. ' 0 0')
     end
   end

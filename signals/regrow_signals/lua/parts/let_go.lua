@@ -4,5 +4,5 @@
 local function let_go(agent, clean)
   redis.call('HSET', agent, 'owner', '', 'worker', '', 'pid', '', 'clean', clean, 'status',
     redis.call('HGET', agent, 'blocked') == '1' and 'blocked' or 'idle')
-  if redis.call('XLEN', (key_beside(agent, 'mailbox'))) > 0 then make_ready(agent) end
+  if has_work(agent) then make_ready(agent) end
 end

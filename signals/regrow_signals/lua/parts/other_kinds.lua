@@ -3,6 +3,7 @@
 local function other_kinds()
 -- INCLUDE directives
 -- INCLUDE reply_directive
+-- INCLUDE postpone
 -- INCLUDE timer_keys
 -- INCLUDE timers
 -- INCLUDE routing
@@ -14,5 +15,6 @@ local function other_kinds()
 -- INCLUDE subscribers
 -- INCLUDE overflow
 -- INCLUDE publications
+-- INCLUDE effect_tags
 return {read = read_directives, check = check_directives, write = write_directives, publish = publish_from, prefix_of = prefix_of}
 end

@@ -30,3 +30,13 @@ local function make_ready(agent)
   redis.call('HSET', agent, 'queued', '1', 'status', 'queued')
   ring_for(tag, queue)
 end
+
+-- Whether signals wait that were not looked at in the agent's mode: after its cursor, or where it went back to.
+local function has_work(agent)
+  local mailbox = key_beside(agent, 'mailbox')
+  if redis.call('XLEN', mailbox) == 0 then return false end
+  local record = redis.call('HMGET', agent, 'postponed', 'rewound', 'cursor')
+  if (record[1] or '0') == '0' or (record[2] or '') ~= '' then return true end
+  local first = redis.pcall('XRANGE', mailbox, '(' .. (record[3] or '0-0'), '+', 'COUNT', 1)
+  return first.err ~= nil or #first > 0 -- whoever claims it says what is wrong with its cursor
+end

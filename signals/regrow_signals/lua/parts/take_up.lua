@@ -4,12 +4,13 @@
 -- Changes `reply` (of parts/loaded.lua) accordingly; returns `corrupt` where a field cannot be read.
 local function take_up(agent, mailbox, reply, clean, charge)
   local cursor, careful, trying = reply[7], reply[8], reply[9]
+  local rewound = reply[21] ~= '' and reply[21] -- then postponed signals are in hand, which come before the cursor
   local entry, attempts, kills = string.match(trying, '^(%d+%-%d+) (%d+) (%d+)$')
   if trying ~= '' and not entry then return {'corrupt', agent, 'has an unreadable field trying'} end
   if careful ~= '' and not is_id(careful) then return {'corrupt', agent, 'has an unreadable field careful_until'} end
   if clean ~= '1' then careful = last_id(mailbox) end
-  if careful ~= '' and not older(cursor, careful) then careful = '' end
-  if entry and older(cursor, entry) then
+  if careful ~= '' and not older(cursor, careful) and not rewound then careful = '' end
+  if entry and older(rewound or cursor, entry) then
     if charge == 'attempt' then attempts = attempts + 1 end
     if charge == 'kill' then kills = kills + 1 end
     trying = entry .. ' ' .. attempts .. ' ' .. kills
@@ -17,7 +18,7 @@ local function take_up(agent, mailbox, reply, clean, charge)
   else
     trying = ''
     -- What is tried first is noted here: a round trip less. Not for a blocked agent, which may wait long before it tries.
-    local first = careful ~= '' and reply[13] ~= '1' and redis.call('XRANGE', mailbox, '(' .. cursor, '+', 'COUNT', 1)[1]
+    local first = careful ~= '' and not rewound and reply[13] ~= '1' and redis.call('XRANGE', mailbox, '(' .. cursor, '+', 'COUNT', 1)[1]
     if first and not older(careful, first[1]) then trying = first[1] .. ' 0 0' end
   end
   reply[8], reply[9] = careful, trying

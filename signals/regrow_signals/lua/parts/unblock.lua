@@ -7,6 +7,6 @@ local function unblock(agent, outbox)
   redis.call('HSET', agent, 'blocked', '0')
   local waits = record[4] == 'pool' and (record[5] or '') == ''
   if record[2] == 'blocked' then redis.call('HSET', agent, 'status', waits and 'idle' or 'running') end
-  if waits and redis.call('XLEN', (key_beside(agent, 'mailbox'))) > 0 then make_ready(agent) end
+  if waits and has_work(agent) then make_ready(agent) end
   return true
 end
