@@ -23,8 +23,8 @@ class QuickCommands:
 
     def __init__(self, database: Any, names: SimpleNamespace) -> None:
         self._database = database
-        self._hash: type = names.Hash
-        self._stream: type = names.XStream
+        self._hash: Any = names.Hash
+        self._stream: Any = names.XStream
         self.by_name: Final[Mapping[str, Callable[[list[bytes]], Any]]] = {
             "type": self._type,
             "exists": self._exists,
@@ -34,7 +34,7 @@ class QuickCommands:
             "hlen": self._hlen,
             "xlen": self._xlen,
         }
-        self._kinds: dict[type, StatusReply] = {}
+        self._kinds: dict[Any, StatusReply] = {}
 
     def nothing_after(self, name: bytes, after: bytes) -> bool:
         """Whether the stream surely has no entry behind this one: there is no need to read it."""
@@ -95,7 +95,7 @@ class QuickCommands:
     def _xlen(self, rest: list[bytes]) -> Any:
         return self._length(rest, self._stream)
 
-    def _length(self, rest: list[bytes], kind: type) -> Any:
+    def _length(self, rest: list[bytes], kind: Any) -> Any:
         if len(rest) != 1:
             return NOT_QUICK
         found = self._database.get(rest[0])
