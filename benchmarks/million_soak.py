@@ -1,7 +1,8 @@
 """A million signals over ten thousand pooled agents, while a slot, a node or a watchdog is killed every second.
 
 ``python -m benchmarks.million_soak``; exit code 1 if anything is wrong. ``--signals 50000`` is a short one. Two nodes
-and two watchdogs run; whatever is killed (SIGKILL) is started again at once. The signals are numbered for each agent.
+and two watchdogs run; whatever is killed (SIGKILL) is started again at once. A node or a watchdog is killed while the
+other one of its kind is at work: on a slow machine that is less often. The signals are numbered for each agent.
 At the end, read from Redis: every count is exact, every order kept, no dead letter is there, nobody is parked, and
 nothing is left in queues, in slots' hands or in the watchdog's mailbox.
 """
@@ -53,7 +54,7 @@ SHOWN = 5.0
 class Killer(threading.Thread):
     """A SIGKILL for a random slot, node or watchdog every ``pace`` seconds until it is told to end.
 
-    The kinds take turns in a random order, so that even a short soak has each.
+    The kinds take turns in a random order. Where nobody would be left of a kind, it is a slot's turn.
     """
 
     def __init__(self, services: Tended, pace: float, seed: int, most: float) -> None:
@@ -70,7 +71,9 @@ class Killer(threading.Thread):
         while self.kills.total() < self._most and not self.ended.wait(self._pace):
             turns = turns or self._random.sample(KINDS, len(KINDS))
             kind = turns.pop()
-            victims = sorted(self._victims(kind))
+            victims = self._victims(kind) if kind != "slot" else []
+            if not victims:
+                kind, victims = "slot", _slots(self._services)
             if not victims:
                 continue
             try:
@@ -80,18 +83,20 @@ class Killer(threading.Thread):
             self.kills[kind] += 1
 
     def _victims(self, kind: str) -> list[int]:
-        match kind:
-            case "watchdog":
-                return list(self._services.processes("watchdog").values())
-            case "node":
-                return list(self._services.processes("worker").values())
-            case _:
-                return _slots(self._services)
+        """Those at work. A node and a watchdog only while the other one of its kind is, too: it is what stands by."""
+        pids = self._services.processes("worker" if kind == "node" else kind)
+        up = [pid for name, pid in pids.items() if name in self._services.up]
+        if kind == "node":
+            up = [node for node in up if _slots_of(node)]
+        return up if len(up) > 1 else []
 
 
 def _slots(services: Tended) -> list[int]:
-    nodes = services.processes("worker").values()
-    return [slot for node in nodes for spawner in _children(node) for slot in _children(spawner)]
+    return [slot for node in services.processes("worker").values() for slot in _slots_of(node)]
+
+
+def _slots_of(node: int) -> list[int]:
+    return [slot for spawner in _children(node) for slot in _children(spawner)]
 
 
 def _children(pid: int) -> list[int]:

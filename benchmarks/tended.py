@@ -16,6 +16,7 @@ from regrow.child_process import ChildProcess
 __all__ = ["Tended"]
 
 LOOK = 0.02
+READY = ("watchdog_started", "node_joins")
 HOPELESS = (2, 78)
 """Exit codes of wrong input and of an application that cannot be loaded."""
 END_SECONDS = 10.0
@@ -25,7 +26,7 @@ class Tended:
     """``services`` are names such as ``worker-1``: what stands before the ``-`` is a command of ``python -m regrow``.
 
     ``regrow up`` lets a service that dies again and again wait for longer and longer; here a death is no surprise.
-    ``failed`` says which one cannot be started at all.
+    ``failed`` says which one cannot be started at all; ``up`` are those of now that have said one of ``READY``.
     """
 
     failed = ""
@@ -41,6 +42,7 @@ class Tended:
         self._logs = {
             child.name: (logs / f"{child.name}.log").open("a", encoding="utf-8") for child in self._children
         }
+        self.up: frozenset[str] = frozenset()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._tend, name="tended", daemon=True)
 
@@ -76,6 +78,8 @@ class Tended:
                         child.start()
                     code = child.died()
                     self._pass_on(child, last=code is not None)
+                    if code is not None:
+                        self.up -= {child.name}
                     if code in HOPELESS:
                         self.failed = f"{child.name} ended with code {code}"
         finally:
@@ -96,3 +100,5 @@ class Tended:
     def _pass_on(self, child: ChildProcess, *, last: bool) -> None:
         for line in child.take_lines(last=last):
             print(line, file=self._logs[child.name], flush=True)
+            if any(word in line for word in READY):
+                self.up |= {child.name}

@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from tests.protocol.actors import successors
 from tests.protocol.invariants import Violation, at_rest, check_world
 from tests.protocol.world import Scenario, World, beginning
 
-__all__ = ["Found", "search"]
+__all__ = ["Found", "explore", "search"]
+
+W = TypeVar("W", bound=Hashable)
 
 
 class Found(AssertionError):
@@ -25,16 +29,16 @@ class Found(AssertionError):
         self.path = path
 
 
-class Graph:
+class Graph(Generic[W]):
     """Worlds by number, in the order they were found; how each was reached first; and all steps without a fault."""
 
-    def __init__(self, start: World) -> None:
+    def __init__(self, start: W) -> None:
         self.worlds = [start]
         self.numbers = {start: 0}
         self.reached: list[tuple[int, str]] = [(0, "")]
         self.before: list[list[int]] = [[]]
 
-    def number(self, world: World, earlier: int, label: str) -> int:
+    def number(self, world: W, earlier: int, label: str) -> int:
         """The world's number; a new one is reached from ``earlier``."""
         found = self.numbers.setdefault(world, len(self.worlds))
         if found == len(self.worlds):
@@ -53,27 +57,43 @@ class Graph:
 
 def search(scenario: Scenario, limit: int = 400_000) -> int:
     """The number of worlds reached; all of them hold the promises and can come to rest without further faults."""
-    graph = Graph(beginning(scenario))
+
+    def steps(world: World) -> Iterator[tuple[str, World, bool]]:
+        check_world(scenario, world)
+        for step in successors(scenario, world):
+            yield step.label, step.world, step.fault
+
+    return explore(scenario.name, beginning(scenario), steps, partial(at_rest, scenario), limit)
+
+
+def explore(
+    name: str,
+    start: W,
+    steps: Callable[[W], Iterable[tuple[str, W, bool]]],
+    rests: Callable[[W], bool],
+    limit: int = 400_000,
+) -> int:
+    """Any model: ``steps`` checks a world (``Violation``) and gives label, next world and whether it is a fault."""
+    graph = Graph(start)
     resting: list[int] = []
     with no_garbage_collection():
         # The list grows while it is read: that is the queue of a breadth-first search.
         for number, world in enumerate(graph.worlds):
             try:
-                check_world(scenario, world)
-                for step in successors(scenario, world):
-                    after = graph.number(step.world, number, step.label)
-                    if not step.fault:
+                for label, next_world, fault in steps(world):
+                    after = graph.number(next_world, number, label)
+                    if not fault:
                         graph.before[after].append(number)
             except Violation as violation:
                 raise Found(str(violation), graph.path_to(number)) from violation
-            if at_rest(scenario, world):
+            if rests(world):
                 resting.append(number)
-            assert len(graph.worlds) <= limit, f"{scenario.name}: more than {limit} worlds; cut its budget"
+            assert len(graph.worlds) <= limit, f"{name}: more than {limit} worlds; cut its budget"
         require_rest(graph, resting)
     return len(graph.worlds)
 
 
-def require_rest(graph: Graph, resting: list[int]) -> None:
+def require_rest(graph: Graph[Any], resting: list[int]) -> None:
     reaches = set(resting)
     queue = list(resting)
     while queue:
