@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from examples.running import Finding, Killer, Running, conclude, running, serving, until
@@ -29,7 +30,8 @@ def run(*, chats: int = len(CHATS), seed: int = 1) -> list[Finding]:
     ):
         names = CHATS[:chats]
         killer = Killer(system, seed)
-        with ThreadPoolExecutor(len(names)) as people:
+        screen = Screen(system, names[0])
+        with screen, ThreadPoolExecutor(len(names)) as people:
             talks = [people.submit(talk, system, name) for name in names]
             provider.booking.acquire()
             print(
@@ -39,11 +41,37 @@ def run(*, chats: int = len(CHATS), seed: int = 1) -> list[Finding]:
         until(system.is_idle, "nothing is under way")
         for answer in answers[0]:
             print(f"  {names[0]} hears: {answer}")
+        print(f"  {names[0]} saw meanwhile: {screen.seen}")
         states = [system.client.state(name, Chat) for name in names]
         return [
-            *judge(states, answers, provider.tables),
+            *judge(states, answers, provider.tables, screen.seen),
             Finding(not system.dead_letters(), "no dead letter"),
         ]
+
+
+class Screen(threading.Thread):
+    """What a chat window shows while the model is still speaking."""
+
+    def __init__(self, system: Running, chat: str) -> None:
+        super().__init__(name="screen")
+        self._url, self._namespace = system.stack.url, system.client.keys.namespace
+        self._chat = chat
+        self._closed = threading.Event()
+        self.seen: list[str] = []
+
+    def run(self) -> None:
+        with Client(self._url, namespace=self._namespace) as client:
+            while not self._closed.is_set():
+                for step in client.watch_progress(self._chat, timeout=1):
+                    if isinstance(step.value, dict) and step.value["text"]:
+                        self.seen.append(step.value["text"])
+
+    def __enter__(self) -> None:
+        self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        self.join()
 
 
 def talk(system: Running, chat: str) -> list[str]:
@@ -52,7 +80,9 @@ def talk(system: Running, chat: str) -> list[str]:
         return [client.ask(chat, Said(text=text), create=NEW_CHAT, timeout=60) for text in QUESTIONS]
 
 
-def judge(states: list[Conversation], answers: list[list[str]], tables: dict[str, int]) -> list[Finding]:
+def judge(
+    states: list[Conversation], answers: list[list[str]], tables: dict[str, int], seen: list[str]
+) -> list[Finding]:
     """Pure."""
     wanted = [
         "user",
@@ -67,6 +97,10 @@ def judge(states: list[Conversation], answers: list[list[str]], tables: dict[str
             f"{len(states)} conversations of {len(wanted)} messages, none lost and none twice",
         ),
         Finding(final == answers, "whoever asked heard the answer that is in the conversation"),
+        Finding(
+            bool(seen) and all(any(said.startswith(text) for said in final[0]) for text in seen),
+            f"{len(seen)} glimpses of an answer while it streamed, each the beginning of what was said",
+        ),
         Finding(
             tables == {"Kyoto": len(states), "Lima": len(states)},
             f"tables booked: {dict(tables)}, one for each wish",

@@ -30,6 +30,9 @@ from regrow import (
 
 from . import provider
 
+SHOWN = 500
+"""Characters that are shown of an answer while it streams."""
+
 
 class ToolCall(Payload):
     id: str
@@ -52,12 +55,16 @@ class Said(Payload, type="chat.said"):
 
 
 @effect(timeout=20, retries=20, backoff=0.1)
-async def complete(_run: EffectContext, messages: tuple[Message, ...]) -> Message:
-    """Asking a model twice does no harm. A stream that breaks off is an exception: another try."""
+async def complete(run: EffectContext, messages: tuple[Message, ...]) -> Message:
+    """Asking a model twice does no harm. A stream that breaks off is an exception: another try.
+
+    What has come so far is for whoever watches; what counts is the result.
+    """
     words: list[str] = []
     calls: list[ToolCall] = []
     async for piece in provider.stream("chat", {"messages": [each.model_dump() for each in messages]}):
         words.append(piece.get("text", ""))
+        run.progress({"text": "".join(words)[-SHOWN:]})
         calls += [ToolCall(**call) for call in piece.get("calls", ())]
     return Message(role="assistant", text="".join(words), calls=tuple(calls))
 
@@ -99,23 +106,37 @@ class Chat(Agent[Conversation], name="chat"):
         said_meanwhile = len(chat.messages) > chat.sent
         chat = heard(chat, message).evolve(thinking=False)
         if message.calls:
-            runs = [weather.run(call) if call.tool == "weather" else book.run(call) for call in message.calls]
-            return chat.evolve(open_calls=tuple(call.id for call in message.calls)), runs
+            return chat.evolve(open_calls=tuple(call.id for call in message.calls)), list(
+                map(tool, message.calls)
+            )
         if said_meanwhile:
             return think(chat)
         return answered(chat, message.text)
 
     @handles(weather.done, book.done)
     def tool_done(self, chat: Conversation, done: Done[Message]) -> Step[Conversation]:
-        chat = heard(chat, done.result).evolve(
-            open_calls=tuple(call for call in chat.open_calls if call != done.result.call)
-        )
-        return chat if chat.open_calls else think(chat)
+        return tool_told(chat, done.result)
 
-    @handles(complete.failed, weather.failed, book.failed)
+    @handles(weather.failed, book.failed)
+    def tool_failed(self, chat: Conversation, failed: Failed, ctx: Context) -> Step[Conversation]:
+        """After the last of its tries. The subject is the tag: which call it was."""
+        return tool_told(chat, Message(role="tool", text=failed.error, call=ctx.signal.subject or ""))
+
+    @handles(complete.failed)
     def failed(self, chat: Conversation, failed: Failed) -> Step[Conversation]:
-        """After the last of its tries. The chat goes on with the next message."""
-        return answered(chat.evolve(thinking=False, open_calls=()), f"Sorry: {failed.error}")
+        """The chat goes on with the next message."""
+        return answered(chat.evolve(thinking=False), f"Sorry: {failed.error}")
+
+
+def tool(call: ToolCall) -> Directive:
+    return (weather if call.tool == "weather" else book).run(call).tagged(call.id)
+
+
+def tool_told(chat: Conversation, message: Message) -> Step[Conversation]:
+    """Until all calls are answered, the model waits."""
+    left = tuple(call for call in chat.open_calls if call != message.call)
+    chat = heard(chat, message).evolve(open_calls=left)
+    return chat if left else think(chat)
 
 
 def heard(chat: Conversation, message: Message) -> Conversation:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import hiredis
 
+from regrow.testing.quick_commands import NOT_QUICK, QuickCommands
 from regrow.testing.script_engine import ScriptEngine, ScriptFailed, StatusReply
 from regrow_signals.errors import BadSetting
 
@@ -36,6 +37,7 @@ _USED: Final = {
     "fakeredis._socket._resp": ["convert_to_resp2"],
     "fakeredis._helpers": ["SimpleError", "SimpleString"],
     "fakeredis._commands": ["Key"],
+    "fakeredis.model": ["Hash", "XStream"],
     "fakeredis._core": ["CommandItem"],
     "fakeredis._msgs": ["FLAG_DO_NOT_CREATE", "FLAG_LEAVE_EMPTY_VAL", "WRONGTYPE_MSG"],
 }
@@ -70,6 +72,7 @@ class MemoryServer:
         # Its commands expect the lock to be held: it is, for good, for nobody else comes here.
         server.lock.acquire()
         self._database.notify_watch = _nobody_watches
+        self._quick = QuickCommands(self._database, names)
         self.known_scripts: set[str] = set()
         """Names of the scripts that are loaded, for all connections."""
 
@@ -104,6 +107,9 @@ class MemoryServer:
                 return self._call([b"LINDEX", words[1], b"0"])
             if name == b"XREAD":
                 words = _without_wait(words)
+                at = words.index(b"STREAMS")
+                if len(words) == at + 3 and self._quick.nothing_after(words[at + 1], words[at + 2]):
+                    return None
                 self._call([b"XLEN", words[words.index(b"STREAMS") + 1]])  # tells a key of another type
             return self._call(words)
         except ScriptFailed as error:
@@ -126,8 +132,9 @@ class MemoryServer:
             micros = round(self._seconds() * 1_000_000)
             return [b"%d" % (micros // 1_000_000), b"%d" % (micros % 1_000_000)]
         rest = list(words[1:])
-        if name == "exists" and len(rest) == 1:
-            return int(rest[0] in self._database)
+        quick = self._quick.by_name.get(name)
+        if quick is not None and (answer := quick(rest)) is not NOT_QUICK:
+            return answer
         if name == "xadd":
             return self._add_entry(rest)
         if name == "xinfo":

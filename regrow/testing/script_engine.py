@@ -81,7 +81,7 @@ class _Lua:
         return int(value) if isinstance(value, float) else value
 
     def _call(self, *words: Any) -> Any:
-        return self._given(self.caller([_word(word) for word in words]))
+        return self._given(self.caller([word if type(word) is bytes else _word(word) for word in words]))
 
     def _pcall(self, *words: Any) -> Any:
         try:
@@ -97,7 +97,9 @@ class _Lua:
             return self.runtime.table_from({b"ok": bytes(reply)})
         if isinstance(reply, list):
             replies: list[Any] = reply  # pyright: ignore[reportUnknownVariableType]
-            return self.runtime.table_from([self._given(each) for each in replies])
+            return self.runtime.table_from([
+                each if type(each) is bytes else False if each is None else self._given(each) for each in replies
+            ])  # fmt: skip
         return reply
 
     def _encode(self, value: Any) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncGenerator, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -131,21 +132,17 @@ async def watch_async(url: str, keys: Keys, agent: str, timeout: float | None) -
 
 
 class _Left:
-    """What is left of a time-out, in steps of a wait."""
+    """What is left of a time-out, in steps of a wait. A wait may end at once: with the answer to the subscription."""
 
     def __init__(self, timeout: float | None) -> None:
-        self._left = timeout
+        self._end = None if timeout is None else time.monotonic() + timeout
 
     @property
     def over(self) -> bool:
-        return self._left is not None and self._left <= 0
+        return self._end is not None and time.monotonic() >= self._end
 
     def step(self) -> float:
-        if self._left is None:
-            return _WAIT
-        step = min(self._left, _WAIT)
-        self._left -= step
-        return step
+        return _WAIT if self._end is None else max(0.0, min(self._end - time.monotonic(), _WAIT))
 
 
 def _channel(keys: Keys, agent: str) -> str:

@@ -128,6 +128,21 @@ def test_wait_without_a_report_ends_at_its_timeout(client: Client) -> None:
         client.watch_progress("a b")
 
 
+def test_short_wait_hears_what_is_reported_in_it(stage: Stage, client: Client) -> None:
+    heard: list[Progress] = []
+
+    def listen() -> None:
+        heard.extend(client.watch_progress("a", timeout=0.9))
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    wait_until(lambda: listeners(stage) == 1 or not thread.is_alive(), "somebody listens", 5)
+    stage.do(report_progress(stage.keys, ONE, "t", "0.5"))
+    thread.join()
+
+    assert [one.value for one in heard] == [0.5]
+
+
 def test_async_client_hears_too(stage: Stage, redis_url: str) -> None:
     async def listen() -> tuple[list[Progress], Progress | None]:
         heard: list[Progress] = []

@@ -78,7 +78,10 @@ def test_tools_are_called_at_once_and_the_model_goes_on_when_all_are_back() -> N
     chat = Conversation(messages=(ASKS,), sent=1, thinking=True, asked_by=("one",))
 
     chat, directives = Chat.cmd(chat, complete.done(effect="e-1", result=WANTS))
-    assert directives == [weather.run(WANTS.calls[0]), book.run(WANTS.calls[1])]
+    assert directives == [
+        weather.run(WANTS.calls[0]).tagged("call-1-0"),
+        book.run(WANTS.calls[1]).tagged("call-1-1"),
+    ]
     chat, directives = Chat.cmd(chat, book.done(effect="e-3", result=told("call-1-1", "table 1")))
     assert directives == []
     chat, directives = Chat.cmd(chat, weather.done(effect="e-2", result=told("call-1-0", "sunny")))
@@ -93,11 +96,31 @@ def test_tools_are_called_at_once_and_the_model_goes_on_when_all_are_back() -> N
 
 def test_failure_is_an_answer_too() -> None:
     chat, directives = Chat.cmd(
-        Conversation(open_calls=("call-1-0",), asked_by=("one",)),
-        weather.failed(effect="e", error="down", attempts=21),
+        Conversation(thinking=True, asked_by=("one",)),
+        complete.failed(effect="e", error="down", attempts=21),
     )
 
-    assert (chat.open_calls, directives) == ((), [Reply("Sorry: down", to="one")])
+    assert (chat.thinking, directives) == (False, [Reply("Sorry: down", to="one")])
+
+
+def test_tool_that_failed_is_told_to_the_model_under_its_call(harness: type[Harness]) -> None:
+    chats = harness(tree)
+    chats.client.send("chat-1", Said(text=ASKS.text), create=NEW_CHAT)
+    chats.run()
+    chats.complete(chats.effects("chat-1")[0], WANTS)
+    chats.run()
+    sunny, table = chats.effects("chat-1")
+    chats.complete(sunny, told("call-1-0", "sunny"))
+
+    while table.id in [each.id for each in chats.effects("chat-1")]:
+        chats.fail(table, "closed on Mondays")
+        chats.advance(60)
+
+    assert chats.state("chat-1", Chat).messages[-2:] == (
+        told("call-1-0", "sunny"),
+        told("call-1-1", "closed on Mondays"),
+    )
+    assert [each.name for each in chats.effects("chat-1")] == ["complete"]
 
 
 def effect_of(chats: Harness) -> PendingEffect | None:
@@ -143,6 +166,6 @@ def test_restaurant_knows_a_key_again() -> None:
 
 def test_verdict_sees_what_is_there_twice() -> None:
     answer = answered(Conversation(), "x")[0]
-    findings = judge([answer], [["x"]], {"Kyoto": 2, "Lima": 1})
+    findings = judge([answer], [["x"]], {"Kyoto": 2, "Lima": 1}, ["y"])
 
-    assert [finding.holds for finding in findings] == [False, False, False]
+    assert [finding.holds for finding in findings] == [False] * 4

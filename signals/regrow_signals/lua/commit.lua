@@ -225,8 +225,7 @@ end
 
 if kinds then kinds.write(others, work, false) end
 
-write_journal(journal, transitions, at, ARGV[21])
-at = journal_end(transitions, at)
+at = write_journal(journal, transitions, at, ARGV[21]) or journal_end(transitions, at)
 
 for _ = 1, raises do
   count(counters, ARGV[at + 1], ARGV[at + 2])

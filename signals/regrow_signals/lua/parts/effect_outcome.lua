@@ -29,8 +29,8 @@ local function settle_effect(prefix, effect, box, outcome, data, now)
   else
     local fields = {'id', effect.id .. ':' .. outcome, 'type', effect.name .. '.' .. outcome,
       'source', 'effect:' .. effect.name, 'data', data, 'at_ms', now, 'causationid', effect.id}
-    for _, name in ipairs({'traceparent', 'tracestate'}) do
-      if effect[name] then fields[#fields + 1], fields[#fields + 2] = name, effect[name] end
+    for name, value in pairs({traceparent = effect.traceparent, tracestate = effect.tracestate, subject = effect.tag}) do
+      if value then fields[#fields + 1], fields[#fields + 2] = name, value end
     end
     put_in_mailbox(box, fields)
     redis.call('XDEL', prefix .. 'outbox:' .. effect.agent, effect.entry)

@@ -1,7 +1,8 @@
 -- The journal: one entry for each transition: what came of it, and the signal, so that it can be run again. A journal that
 -- takes no entry any more costs the journal, not the agent: pcall. Words of a transition in ARGV: entry version directives
 -- digest outcome signal type at_ms source data n word.. ; data is '' where it is too large, the words are further fields.
--- The last one trims the journal to about `length` entries. False, and nothing is written, where it is no stream.
+-- The last one trims the journal to about `length` entries. Returns where the words end; nil, and nothing is written, where it
+-- is no stream.
 local function write_journal(journal, n, at, length)
   for left = n, 1, -1 do
     local a, more, added = at, tonumber(ARGV[at + 11]), nil
@@ -21,9 +22,9 @@ local function write_journal(journal, n, at, length)
         added = redis.pcall('XADD', journal, 'MAXLEN', '~', length, '*', unpack(words))
       end
     end
-    if type(added) == 'table' and string.sub(added.err, 1, 9) == 'WRONGTYPE' then return false end
+    if type(added) == 'table' and string.sub(added.err, 1, 9) == 'WRONGTYPE' then return nil end
   end
-  return true
+  return at
 end
 
 -- Where the words of `n` transitions end that begin after `at`.
