@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from regrow.testing.script_engine import StatusReply
 
@@ -54,7 +54,7 @@ class QuickCommands:
         found = self._database.get(rest[0])
         if found is None:
             return _NONE
-        kind = cast("type[Any]", type(found.value))
+        kind: Any = type(found.value)
         if kind not in self._kinds:
             if kind not in (self._hash, self._stream):
                 return NOT_QUICK
