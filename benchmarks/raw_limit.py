@@ -107,7 +107,8 @@ def packed(call: Call[Any]) -> bytes:
 
 
 def encoded(*words: Any) -> bytes:
-    return bytes(hiredis.pack_command(words))
+    library: Any = hiredis  # it has no annotations
+    return bytes(library.pack_command(words))
 
 
 class Stage:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from benchmarks.scale_app import CREATED_UNDER, DEVICES, application, device
 from benchmarks.scale_system import LONG, Site, site
@@ -87,7 +87,8 @@ def measure_isolated(agents: int) -> dict[str, Any]:
             place.check()
             ids = [device(number) for number in range(agents)]
             records = place.watcher.pipeline(views.agent_records(place.keys, ids, "status"))
-            return all(isinstance(each, dict) and each.get("status") == "running" for each in records)
+            found = [cast("dict[str, str]", each) for each in records if isinstance(each, dict)]
+            return len(found) == agents and all(each.get("status") == "running" for each in found)
 
         until(all_run, "all agents run", LONG, pause=0.1)
         return {"agents": agents, "all_running_s": round(time.perf_counter() - began, 2)}

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 from regrow.client import server_url
 from regrow.diagnosis import (
@@ -118,7 +118,9 @@ def _of_the_system(connection: Connection, keys: Keys, settings: Settings) -> It
         letters = connection.pipeline(
             [views.dead_letters(keys, seen.agent, count=_LETTERS) for seen in census.lettered]
         )
-        yield judge_letters(census, [each for each in letters if isinstance(each, list)])
+        yield judge_letters(
+            census, [cast("views.Listed", each) for each in letters if isinstance(each, list)]
+        )
         yield judge_pool(read_pool(connection, keys, census.queues))
     if found.get(keys.leader, "string") == "string":
         leader = connection.command(Command(("GET", keys.leader), _text, hint=keys.leader))

@@ -121,7 +121,7 @@ def _own(connection: Connection, keys: Keys, path: str) -> LargeBranch:
             branch.limits = cast("dict[str, Any]", definition)
     stamps = _json(texts.get("stamps"))
     if isinstance(stamps, list):
-        branch.stamps = [stamp for stamp in stamps if isinstance(stamp, int)]
+        branch.stamps = [stamp for stamp in cast("list[object]", stamps) if isinstance(stamp, int)]
     return branch
 
 
@@ -136,7 +136,7 @@ def _children(connection: Connection, keys: Keys, path: str, names: Sequence[str
         if not isinstance(texts, list) or None in texts:
             continue
         try:
-            found[name] = child_from_texts(path, name, *map(str, texts))
+            found[name] = child_from_texts(path, name, *map(str, cast("list[object]", texts)))
         except CorruptKey:
             continue  # the watchdog says so, and so does the whole record's reader
     return found

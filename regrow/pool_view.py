@@ -53,7 +53,11 @@ def read_pool(connection: Connection, keys: Keys, queues: Counter[str]) -> PoolV
     """``queues``: of a census. One round trip for the nodes' records, one for what their slots hold."""
     ids = connection.command(views.node_ids(keys))
     records = connection.pipeline([views.node_record(keys, node) for node in ids])
-    nodes = {node: record for node, record in zip(ids, records, strict=True) if isinstance(record, dict)}
+    nodes = {
+        node: cast("dict[str, str]", record)
+        for node, record in zip(ids, records, strict=True)
+        if isinstance(record, dict)
+    }
     keeping = [node for node, record in nodes.items() if record.get("slots", "").isdecimal()]
     held = connection.pipeline(
         [Command(("SCARD", keys.pool_claims(node)), int, hint=node) for node in keeping]

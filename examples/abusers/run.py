@@ -8,7 +8,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ def measure_each(
 
 
 @contextmanager
-def _room(say: Callable[[str], object]) -> Iterator[_Room]:
+def _room(say: Callable[[str], object]) -> Generator[_Room, None, None]:
     # The thread that passes the services' output on is in the same process as whoever measures.
     before = sys.getswitchinterval()
     sys.setswitchinterval(0.0001)

@@ -53,7 +53,8 @@ def command_of(pid: int) -> list[str]:
 
 def environment_of(pid: int) -> dict[str, str]:
     """With which it was started; empty where it has ended or is somebody else's."""
-    return dict(word.partition("=")[::2] for word in _words(pid, "environ"))
+    parts = (word.partition("=") for word in _words(pid, "environ"))
+    return {name: value for name, _, value in parts}
 
 
 class Held:

@@ -65,13 +65,12 @@ def chaos_command(  # noqa: PLR0917  click passes them by name
     as_json: bool,
 ) -> int:
     """Kill and stop regrow's processes at random, in a system of its own (of MODULE:TREE, or of agents that count)."""
-    from regrow.chaos.plan import KINDS, kinds_of  # starts a system; not needed by other commands
+    from regrow.chaos.plan import KINDS, Kind, kinds_of  # starts a system; not needed by other commands
     from regrow.chaos.run import Wanted, run_against, run_own
 
     try:
-        chosen = (
-            kinds_of(kinds) if kinds is not None else tuple(k for k in KINDS if not running or k != "redis")
-        )
+        every_kind: tuple[Kind, ...] = tuple(k for k in KINDS if not running or k != "redis")
+        chosen = every_kind if kinds is None else kinds_of(kinds)
     except ValueError as error:
         raise BadInput(f"--kill: {error}") from None
     if running and application is not None:

@@ -54,7 +54,7 @@ class QuickCommands:
         found = self._database.get(rest[0])
         if found is None:
             return _NONE
-        kind = type(found.value)
+        kind: Any = type(found.value)
         if kind not in self._kinds:
             if kind not in (self._hash, self._stream):
                 return NOT_QUICK

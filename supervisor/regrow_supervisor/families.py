@@ -168,7 +168,7 @@ def _settle_parents(world: World, before: SupervisorState, s: SupervisorState) -
         if family is None or family.definition.get("owner") != agent:
             continue
         record = s.children.get(family.name)
-        elsewhere = {} if record is None else record.spec["supervisor"].get("adopted", {})
+        elsewhere: dict[str, str] = {} if record is None else record.spec["supervisor"].get("adopted", {})
         for path in dict.fromkeys((family.path, *elsewhere.values())):
             if world.get(path) is not None:
                 _parent_ended(world, world.draft(path), agent)

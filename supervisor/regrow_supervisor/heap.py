@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 __all__ = ["no_collections"]
 
 
 @contextmanager
-def no_collections() -> Iterator[None]:
+def no_collections() -> Generator[None, None, None]:
     """None while a large view is read; afterwards it counts as old: nobody looks for garbage among it again.
 
     What is frozen is still freed when nobody refers to it any more.

@@ -47,7 +47,7 @@ def test_a_short_storm_ends_with_nothing_lost_and_everybody_back() -> None:
 def test_a_system_with_a_node_elsewhere_is_left_alone(own_server: PrivateServer) -> None:
     settings = load_settings(redis_url=own_server.url, namespace="elsewhere")
     with redis.Redis.from_url(own_server.url) as raw:
-        elsewhere = {"kind": "worker", "host": "another.example", "pid": os.getpid()}
+        elsewhere: dict[Any, Any] = {"kind": "worker", "host": "another.example", "pid": os.getpid()}
         raw.hset("{elsewhere}:node:n1", mapping=elsewhere)
         raw.zadd("{elsewhere}:nodes", {"n1": 1})
 

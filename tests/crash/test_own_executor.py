@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -88,7 +89,11 @@ def test_doorbells_live_on_a_server_of_their_own_and_may_be_lost_with_it(
     try:
         first = orders.order()
         assert orders.outcome(first, 20)[0] == "charge.done"
-        assert not [key for key in orders.raw.scan_iter() if not key.startswith(orders.keys.tag)]
+        assert not [
+            key
+            for key in cast("Iterator[str]", orders.raw.scan_iter())
+            if not key.startswith(orders.keys.tag)
+        ]
         own_server.kill()
         second = orders.order()
         wait_until(lambda: "RQ's Redis" in node.said(), "the log says who is away")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 import redis
@@ -21,7 +22,7 @@ from regrow_supervisor.events import StartChild, StartTree
 from regrow_supervisor.states import SupervisorState
 from tests.integration.stage import Stage
 
-ROOT = {"strategy": "dynamic", "max_restarts": 3, "max_seconds": 5, "children": []}
+ROOT: dict[str, Any] = {"strategy": "dynamic", "max_restarts": 3, "max_seconds": 5, "children": []}
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import redis
@@ -59,7 +59,7 @@ class Agent:
         self.version, self.cursor = self.version + 1, entry
 
     def order(self, *numbers: int, tag: str = "order-7", cancel: str = "", **fields: Any) -> None:
-        given: dict[str, Any] = {"retries": 3, "idempotent": True, "traceparent": TRACE, **fields}
+        given = cast("dict[str, Any]", {"retries": 3, "idempotent": True, "traceparent": TRACE, **fields})
         effects = [EffectAppend(name(n), "charge", "[]", 60_000, **given) for n in numbers]
         others: list[DirectiveAppend] = [EffectCancelAppend(cancel, "")] if cancel else []
         self.commit(effects, [*others, *(EffectTagAppend(name(n), tag) for n in numbers if tag)])

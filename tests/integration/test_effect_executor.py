@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import redis
@@ -52,13 +52,10 @@ def executor(redis_url: str) -> Iterator[EffectExecutor]:
 def order(stage: Stage, *numbers: int, tag: str = "", **fields: Any) -> list[str]:
     owner, loaded = stage.live("a")
     [entry] = stage.feed("a")
-    given: dict[str, Any] = {
-        "name": "own.double",
-        "timeout_ms": 2_000,
-        "retries": 0,
-        "idempotent": True,
-        **fields,
-    }
+    given = cast(
+        "dict[str, Any]",
+        {"name": "own.double", "timeout_ms": 2_000, "retries": 0, "idempotent": True, **fields},
+    )
     effects = [
         EffectAppend(f"b:{entry}:{place}", args=json.dumps({"n": n}), **given)
         for place, n in enumerate(numbers)

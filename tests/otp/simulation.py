@@ -16,7 +16,18 @@ from regrow_supervisor import events as ev
 from regrow_supervisor.calls import count_children, which_children
 from regrow_supervisor.decide import decide
 from regrow_supervisor.inbox import next_due
-from regrow_supervisor.orders import Kill, LifeEnded, NotSpawned, Orphaned, Output, Reply, Report, Start, Stop
+from regrow_supervisor.orders import (
+    Adopted,
+    Kill,
+    LifeEnded,
+    NotSpawned,
+    Orphaned,
+    Output,
+    Reply,
+    Report,
+    Start,
+    Stop,
+)
 from regrow_supervisor.states import SupervisorState
 from tests.otp.scenario_forms import (
     Process,
@@ -244,7 +255,7 @@ class Simulation:
                 if process is not None:
                     asked = self.stop_behaviour(item.child)
                     self.died(process, asked.get("exit", "shutdown") if item.shutdown_ms else "killed")
-            case LifeEnded() | Orphaned() | NotSpawned():
+            case LifeEnded() | Orphaned() | NotSpawned() | Adopted():
                 pass  # OTP's supervisors tell nobody
 
     def note(self, report: Report) -> None:
