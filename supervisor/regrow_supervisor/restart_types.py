@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from regrow_workers.reasons import NEWER_CODE, UNREADABLE
+from regrow_workers.reasons import NEWER_CODE, READING, UNREADABLE
 
 __all__ = [
     "is_expected",
     "is_move",
     "is_shutdown_error",
+    "is_slow_reading",
     "is_to_be_restarted",
     "is_unreadable",
     "is_worth_a_report",
@@ -29,6 +30,11 @@ def left_signal_type(reason: str) -> str:
 def is_unreadable(reason: str) -> bool:
     """Ours: what is stored of the agent cannot be read, which no restart would mend. It is parked, uncharged."""
     return reason.partition(":")[0] == UNREADABLE
+
+
+def is_slow_reading(reason: str) -> bool:
+    """Ours: it took too long to read its state, for the first time. It is started again, alone and uncharged."""
+    return reason.startswith(READING)
 
 
 def is_expected(reason: str) -> bool:

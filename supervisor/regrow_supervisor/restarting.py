@@ -6,7 +6,13 @@ from regrow_supervisor.backoff import failures_before
 from regrow_supervisor.children import forget_child, park_child, set_child
 from regrow_supervisor.ending import terminate
 from regrow_supervisor.intensity import count_restart
-from regrow_supervisor.restart_types import is_move, is_to_be_restarted, is_unreadable, is_worth_a_report
+from regrow_supervisor.restart_types import (
+    is_move,
+    is_slow_reading,
+    is_to_be_restarted,
+    is_unreadable,
+    is_worth_a_report,
+)
 from regrow_supervisor.retrying import delay_restart, resume_group
 from regrow_supervisor.starting import begin_start
 from regrow_supervisor.states import ChildState, SupervisorState
@@ -27,7 +33,7 @@ def child_exited(
         park_child(world, s, child, reason)
         return
     child = set_child(s, child, reason=reason)
-    if not charged and is_move(reason):
+    if not charged and (is_move(reason) or is_slow_reading(reason)):
         begin_start(world, s, set_child(s, child, status="stopped"), "one")
         return
     if is_worth_a_report(child.restart, reason):

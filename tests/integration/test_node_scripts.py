@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import redis
 
+from regrow_signals.agents import commit
 from regrow_signals.connection import Connection
 from regrow_signals.errors import BadSetting, CorruptKey, Refused
 from regrow_signals.keys import Keys
@@ -139,6 +140,43 @@ def test_signal_already_committed_is_not_noted_as_in_hand(stage: Stage) -> None:
     stage.die(owner, in_hand=entry)
 
     assert stage.agent("a")["trying"] == ""
+
+
+READING = "deadline:reading"
+TOO_SLOW = "unreadable_state:reading it took longer than the deadline"
+
+
+def test_a_state_that_twice_running_took_too_long_to_read_is_unreadable(stage: Stage) -> None:
+    told = []
+    for _ in range(3):
+        owner, loaded = stage.live("a")
+        stage.die(owner, charge="none", reason=READING)
+        told.append(stage.agent("a")["exit_reason"])
+
+    first = f"{READING} version {loaded.version} at {loaded.cursor}"
+    assert told == [first, TOO_SLOW, first]
+    ends = [each["reason"] for each in stage.entries(stage.keys.exits) if each["kind"] == "exited"]
+    assert ends == told
+    counters = stage.counters()
+    assert counters["exits_total|reason=deadline"] == 2
+    assert counters["exits_total|reason=unreadable_state"] == 1
+
+
+@pytest.mark.parametrize("between", ["a commit", "another end"])
+def test_who_was_read_in_between_is_not_unreadable(stage: Stage, between: str) -> None:
+    owner, _ = stage.live("a")
+    stage.die(owner, charge="none", reason=READING)
+    owner, loaded = stage.live("a")
+    if between == "a commit":
+        [entry] = stage.feed("a")
+        stage.do(commit(stage.keys, stage.limits, stage.plan(owner, loaded, entry)))
+    else:
+        stage.die(owner)
+        owner, _ = stage.live("a")
+
+    stage.die(owner, charge="none", reason=READING)
+
+    assert stage.agent("a")["exit_reason"].startswith(READING)
 
 
 def test_unknown_kind_of_reason_makes_no_label_of_its_own(stage: Stage) -> None:

@@ -396,6 +396,21 @@ def test_a_repeated_report_of_a_slots_end_changes_nothing(stage: PoolStage, unch
         assert stage.free(ended=died(held["a"])) == (0, "stale")
 
 
+def test_a_pooled_state_that_twice_running_took_too_long_to_read_is_unreadable(stage: PoolStage) -> None:
+    stage.pooled("a")
+    told = []
+    for _ in range(2):
+        held = stage.taken("a")["a"].owner
+        end = ExitReport("n1", "a", held.incarnation, "deadline:reading", "none", charged=False)
+        assert stage.free(ended=end) == (0, "recorded")
+        told.append(stage.entries(stage.keys.exits)[-1]["reason"])
+        stage.restart("a")
+
+    assert told[0].startswith("deadline:reading version ")
+    assert told[1] == "unreadable_state:reading it took longer than the deadline"
+    assert stage.counters()["exits_total|reason=unreadable_state"] == 1
+
+
 def test_an_agent_that_was_freed_before_its_slot_ended_is_not_charged(stage: PoolStage) -> None:
     stage.pooled("a")
     held = stage.taken("a")

@@ -298,6 +298,24 @@ def test_a_child_whose_state_cannot_be_read_is_parked_alone_and_uncharged(
 
 @pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
 @pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all", "rest_for_one", "dynamic"])
+def test_a_child_whose_reading_took_too_long_starts_again_alone_and_uncharged_until_it_is_unreadable(
+    strategy: str, restart: str
+) -> None:
+    given = [worker("a", restart=restart), worker("b")]
+    tree = Tree([] if strategy == "dynamic" else given, strategy=strategy, max_restarts=0)
+    for child in given if strategy == "dynamic" else ():
+        tree.feed(ev.StartChild(path="root", child=child))
+        tree.obey()
+
+    assert tree.exit("a", "deadline:reading version 1 at 7-0", charged=False) == ["start a"]
+
+    assert (tree.status("a"), tree.states["root"].stamps) == ("running", ())
+    assert tree.exit("a", UNREADABLE, charged=False) == []
+    assert (tree.status("a"), tree.status("b")) == ("parked", "running")
+
+
+@pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
+@pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all", "rest_for_one", "dynamic"])
 def test_a_child_that_is_left_to_newer_code_moves_alone_and_uncharged(strategy: str, restart: str) -> None:
     given = [worker("a", restart=restart), worker("b")]
     tree = Tree([] if strategy == "dynamic" else given, strategy=strategy, max_restarts=0)

@@ -59,6 +59,23 @@ def test_time_without_a_processor_is_lost(
     assert found == pytest.approx(lost)
 
 
+@pytest.mark.parametrize(
+    ("wall", "ran", "waited", "runnable", "lost"),
+    [
+        pytest.param(90.0, 1.0, 0.0, True, 89.0, id="starved: nothing but what it ran counts"),
+        pytest.param(90.0, 1.0, 70.0, False, 70.0, id="asleep now, starved before"),
+        pytest.param(90.0, 90.0, 0.0, True, 0.0, id="an endless upcast"),
+        pytest.param(90.0, 0.0, 0.0, False, 0.0, id="one that sleeps"),
+    ],
+)
+def test_who_reads_its_state_gets_all_of_that_back(
+    wall: float, ran: float, waited: float, runnable: bool, lost: float
+) -> None:
+    found = time_lost(wall=wall, ran=ran, waited=waited, runnable=runnable, deadline=5.0, reading=True)
+
+    assert found == pytest.approx(lost)
+
+
 def test_what_a_life_lost_comes_on_top_of_the_nodes_own_pauses() -> None:
     pauses = Pauses()
     pauses.note(11.0, 12.0)

@@ -18,7 +18,7 @@ from regrow_workers.reasons import (
 )
 from regrow_workers.slots import Phase, Reading
 
-SLOW_READ = "reading it took longer than the deadline"
+SLOW_READ = "reading its state took longer than the deadline"
 NOTHING = Knowledge()
 
 
@@ -82,7 +82,7 @@ BUSY = slot(Phase.APPLYING, entry="5-0")
             -9,
             slot(Phase.READING),
             Knowledge(Killed.DEADLINE),
-            ExitReason(f"unreadable_state:{SLOW_READ}", "none", False, SLOW_READ),
+            ExitReason("deadline:reading", "none", False, SLOW_READ),
         ),
         (
             WorkerExit.HANDED_OVER,

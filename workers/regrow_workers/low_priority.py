@@ -39,14 +39,17 @@ def is_long(phase: Phase, since: float, now: float, lower_after: float) -> bool:
     return lower_after > 0 and phase in TIMED and now - since >= lower_after
 
 
-def time_lost(*, wall: float, ran: float, waited: float, runnable: bool, deadline: float) -> float:
+def time_lost(
+    *, wall: float, ran: float, waited: float, runnable: bool, deadline: float, reading: bool = False
+) -> float:
     """Seconds of the ``wall`` since it was lowered in which it wanted a processor and had none.
 
     ``ran`` and ``waited`` as the kernel counts them since then. A wait that still lasts is not in ``waited``: of a
     process that is runnable, all that it did not run counts. One that sleeps in its transition gets nothing for that.
+    Who is ``reading`` its state gets all of it back: that end would be taken for a state that cannot be read.
     """
     lost = max(waited, wall - ran) if runnable else waited
-    return min(max(0.0, lost), MOST_LOST * deadline)
+    return max(0.0, lost) if reading else min(max(0.0, lost), MOST_LOST * deadline)
 
 
 class Waited(Pauses):

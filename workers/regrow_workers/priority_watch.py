@@ -17,6 +17,7 @@ from regrow_workers.lives import TIMED, Life, Pauses, is_runnable
 from regrow_workers.low_priority import NICE, Waited, is_long, look_every, time_lost
 from regrow_workers.process_tree import descendants
 from regrow_workers.scheduling import cpu_times, is_lowered, lower_family, raise_family
+from regrow_workers.slots import Phase
 
 __all__ = ["PriorityWatch", "let_end"]
 
@@ -78,6 +79,7 @@ class PriorityWatch:
             waited=times[1] - life.cpu_then[1],
             runnable=is_runnable(life),
             deadline=life.deadline,
+            reading=life.slot.glance()[0] == Phase.READING,
         )
         return Waited(pauses, lost)
 

@@ -14,7 +14,8 @@ The table (kind, whether the signal in hand is charged, whether the supervisor's
 | it could not start                                         | start_failed:...    | none    | yes |
 | its stored state or record cannot be read by this code     | unreadable_state:...| none    | no, it is parked |
 | killed by us: over its deadline, over its memory           | deadline, memory    | attempt | yes |
-| killed by us: over its deadline while it read its state    | unreadable_state:...| none    | no, it is parked |
+| killed by us: over its deadline while it read its state    | deadline:reading... | none    | no  |
+| the same twice running, with no commit in between          | unreadable_state:...| none    | no, it is parked |
 | killed by us: it started more processes than it may        | processes           | attempt | yes |
 | ended by a MemoryError                                    | memory              | attempt | yes |
 | killed by us: no progress                                  | frozen              | attempt | yes |
@@ -57,6 +58,11 @@ Charge = Literal["attempt", "kill", "none"]
 REASON_LENGTH = 300
 UNREADABLE = "unreadable_state"
 """The kind of an end after which the supervisor parks the agent: no restart would mend it."""
+READING = "deadline:reading"
+"""Its reading of the stored state ran over the deadline: an endless upcast, or a machine that gave it no processor.
+
+It is tried again. Whoever records the end adds version and cursor; where they are those of the last end as well, he
+records ``UNREADABLE`` instead (``lua/parts/exits.lua``)."""
 SHUTDOWN = "shutdown"
 """The reason of a worker that was asked to stop, as OTP has it."""
 ASKED = "\0asked"
@@ -157,7 +163,7 @@ def _sigkill(slot: Reading, known: Knowledge) -> ExitReason:
         error = "the process was ended by a SIGKILL that regrow did not send"
         return ExitReason(f"signal:{signal_name(signal.SIGKILL)}", "kill", True, error)
     if known.killed is Killed.DEADLINE and slot.phase is Phase.READING:
-        return _unreadable("reading it took longer than the deadline")
+        return ExitReason(READING, "none", False, "reading its state took longer than the deadline")
     charge, charged = _KILL_CHARGES[known.killed]
     if known.killed is Killed.FROZEN and known.was_stopped:
         charge = "kill"

@@ -45,10 +45,11 @@ local agent = prefix .. 'agent:' .. agent_id
 if corrupt({agent, 'hash'}) or redis.call('HGET', agent, 'worker') ~= node .. '/' .. slot then
   return {'ok', tostring(freed), 'stale'}
 end
-local exit = {incarnation = incarnation, reason = ARGV[7], charge = ARGV[9], error = ARGV[11], in_hand = ARGV[12]}
+local exit = {incarnation = incarnation, reason = ARGV[7], kind = ARGV[8], charge = ARGV[9], error = ARGV[11],
+  in_hand = ARGV[12]}
 local word = record_exit(agent, exit, now)
 if word == 'recorded' then
-  tell_exit(exits, counters, events, agent, {agent = agent_id, incarnation = incarnation, node = node, reason = ARGV[7], kind = ARGV[8],
-    charged = ARGV[10], detail = ARGV[14], max_events = ARGV[13]}, now)
+  tell_exit(exits, counters, events, agent, {agent = agent_id, incarnation = incarnation, node = node, reason = exit.reason,
+    kind = exit.kind, charged = ARGV[10], detail = ARGV[14], max_events = ARGV[13]}, now)
 end
 return {'ok', tostring(freed), word}

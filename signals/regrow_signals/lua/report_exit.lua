@@ -36,11 +36,12 @@ if wrong then return wrong end
 if exhausted(last_id(exits)) then return {'corrupt', exits, 'has used up its ids'} end
 if ARGV[12] ~= '' and not is_owner(agent, ARGV[2], ARGV[12]) then return {'stale'} end
 local now = now_ms()
-local exit = {incarnation = ARGV[2], reason = ARGV[4], charge = ARGV[6], error = ARGV[8], in_hand = ARGV[9]}
+local exit = {incarnation = ARGV[2], reason = ARGV[4], kind = ARGV[5], charge = ARGV[6], error = ARGV[8],
+  in_hand = ARGV[9]}
 local word = record_exit(agent, exit, now)
 if word ~= 'recorded' then return {word} end
-tell_exit(exits, counters, events, agent, {agent = ARGV[1], incarnation = ARGV[2], node = ARGV[3], reason = ARGV[4],
-  kind = ARGV[5], charged = ARGV[7], detail = ARGV[11], max_events = ARGV[10]}, now)
+tell_exit(exits, counters, events, agent, {agent = ARGV[1], incarnation = ARGV[2], node = ARGV[3], reason = exit.reason,
+  kind = exit.kind, charged = ARGV[7], detail = ARGV[11], max_events = ARGV[10]}, now)
 if ARGV[5] == 'newer_code' then
   count(counters, 'workers_recycled_total|type=' .. (redis.call('HGET', agent, 'type') or '') .. '|reason=newer_code', 1)
 end
