@@ -14,7 +14,6 @@ from tests.crash.whole_system import LONG, WholeSystem, numbers_up_to
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
 
 SIGNALS = 1000
-COMMIT = load("commit").sha.encode()
 
 
 @pytest.fixture
@@ -30,6 +29,12 @@ def either(own_server: PrivateServer, request: pytest.FixtureRequest) -> Iterato
     with WholeSystem.on(own_server, request.param) as system:
         system.watchdog()
         yield system
+
+
+def dropper(system: WholeSystem) -> ReplyDropper:
+    """Loses the reply of the first commit."""
+    script = "pool_commit" if system.tree.endswith("one_pooled") else "commit"
+    return ReplyDropper(system.server.url, load(script).sha.encode())
 
 
 def send_in_parts(system: WholeSystem) -> None:
@@ -83,7 +88,7 @@ def test_a_slot_killed_at_each_step_of_its_loop_applies_each_signal_once_and_in_
 
 
 def test_a_commit_whose_reply_is_lost_is_not_applied_again(either: WholeSystem) -> None:
-    with ReplyDropper(either.server.url, COMMIT) as proxy:
+    with dropper(either) as proxy:
         either.failing_node({}, url=proxy.url)
 
         send_in_parts(either)
@@ -96,7 +101,7 @@ def test_a_commit_whose_reply_is_lost_is_not_applied_again(either: WholeSystem) 
 def test_a_worker_killed_before_it_learns_that_its_commit_landed_applies_nothing_twice(
     either: WholeSystem,
 ) -> None:
-    with ReplyDropper(either.server.url, COMMIT) as proxy:
+    with dropper(either) as proxy:
         either.failing_node({"after_commit": 1}, url=proxy.url)
 
         send_in_parts(either)
