@@ -112,7 +112,7 @@ def test_a_frozen_node_is_lost_and_begins_anew_when_it_wakes(system: SupervisedS
         )
 
         assert branch.untouched() == branch.lives.keys() - moved
-        assert site.all_run(branch)
+        wait_until(lambda: site.all_run(branch), "all run, and nothing is left to decide", LONG)
 
 
 def test_drain_moves_the_agents_uncharged_and_the_node_ends(system: SupervisedSystem, site: Site) -> None:
