@@ -21,7 +21,7 @@ from regrow.chaos.traffic import Traffic
 from regrow.chaos.verdict import Wound
 from regrow.client import Client
 from regrow.settings import Settings, load_settings
-from regrow.up import Stack
+from regrow.up import Stack, check_application
 from regrow_signals import views
 from regrow_signals.connection import Connection
 from regrow_signals.errors import BadInput, RegrowError, StoreError
@@ -53,7 +53,12 @@ class Wanted:
 
 
 def run_own(application: str | None, wanted: Wanted, settings: Settings, say: Say) -> dict[str, Any]:
-    """Start a system in a throw-away folder: of ``application``, or of agents that count what is sent to them."""
+    """Start a system in a throw-away folder: of ``application``, or of agents that count what is sent to them.
+
+    Raises ``ApplicationError``; ``BadInput`` where a signal is to go to an agent that is not there.
+    """
+    if application is not None:
+        check_application(application)
     with tempfile.TemporaryDirectory(prefix="regrow-chaos-") as folder:
         own = load_settings(
             **{**settings.model_dump(), "state_dir": Path(folder), "namespace": NAMESPACE, "redis_url": "",
@@ -142,6 +147,11 @@ class _System:
 
     def run(self, wanted: Wanted, say: Say, *, counted: Sequence[str] = ()) -> dict[str, Any]:
         before = self.look()
+        if strangers := sorted({agent for agent, _, _ in wanted.sent} - before.agents.keys()):
+            known = ", ".join(sorted(before.agents)[:10])
+            raise BadInput(
+                f"--send {strangers[0]}: no agent has this id; nothing was done; there are: {known}"
+            )
         since = self._connection.command(views.newest_entry(self._keys.events))
         counts = self._counts(counted)
         traffic = self._traffic(wanted, counted)
@@ -290,6 +300,8 @@ class _System:
             waiting=[] if traffic is None else traffic.waiting,
             miscounted=miscounted,
         )
+        if traffic is not None and not traffic.applied and traffic.refused + traffic.dead:
+            faults.append("not one of the signals sent was applied: see --send")
         return {
             "verdict": "ok" if not faults else "faults",
             "faults": faults,

@@ -13,8 +13,8 @@ import pytest
 import redis
 
 from regrow.chaos.processes import Held, Process, find
-from regrow.chaos.run import Wanted, run_against
-from regrow.errors import BadInput
+from regrow.chaos.run import Wanted, run_against, run_own
+from regrow.errors import ApplicationError, BadInput
 from regrow.settings import load_settings
 from tests.conftest import PrivateServer, wait_until
 
@@ -69,3 +69,8 @@ def test_a_signal_reaches_the_process_that_was_looked_at_or_nobody() -> None:
         wait_until(lambda: held.has_ended, "it has ended")
         assert find(child.pid) is None
         held.close()
+
+
+def test_a_tree_that_cannot_be_loaded_is_said_before_anything_is_started() -> None:
+    with pytest.raises(ApplicationError, match="has no attribute 'nope'"):
+        run_own("examples.helpdesk.app:nope", Wanted(), load_settings(), print)
