@@ -15,8 +15,8 @@ from regrow_workers.slots import Phase
 
 __all__ = ["NICE", "Waited", "is_long", "look_every", "time_lost"]
 
-NICE: Final = 10
-"""Of a worker in a long transition, and of all that it has started: a tenth of the weight of a process with 0.
+NICE: Final = 15
+"""Of a worker in a long transition, and of all that it has started: a thirtieth of the weight of a process with 0.
 
 Not lower: it is to get on, and whoever hardly ever runs may hold a lock of the kernel that others wait for.
 """

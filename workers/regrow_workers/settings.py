@@ -36,7 +36,7 @@ class NodeSettings:
     drain: float = 4.0
     deadline: float = 5.0
     shutdown: float = 5.0
-    lower_after: float = 0.05
+    lower_after: float = 0.02
     """Seconds in one transition after which a worker's priority is lowered; 0: never."""
     read_count: int = 100
     read_block: float = 1.0
