@@ -41,6 +41,15 @@ class Lamps(Agent[Lamp], name="desk", mode_field="lit", unhandled_in_mode="postp
         return lamp.evolve(seen=(*lamp.seen, signal.value))
 
 
+class Later(Agent[Lamp], name="desk-later"):
+    """The code after a deploy: no modes any more."""
+
+    @handles("*")
+    @handles("lit.*")
+    def note(self, lamp: Lamp, signal: Signal) -> Step[Lamp]:
+        return lamp.evolve(seen=(*lamp.seen, signal.value))
+
+
 @pytest.fixture
 def stage(connection: Connection, raw: redis.Redis, keys: Keys) -> Stage:
     return Stage(connection, raw, keys)
@@ -51,16 +60,20 @@ def put(stage: Stage, kind: str, value: object = "x") -> str:
     return str(receipt.entry)
 
 
-def planned(stage: Stage, owner: Owner, loaded: Loaded, count: int = 100) -> CommitPlan:
+def planned(
+    stage: Stage, owner: Owner, loaded: Loaded, count: int = 100, code: type[Agent[Lamp]] = Lamps
+) -> CommitPlan:
     """The next batch, from where the worker would read."""
     mailbox = stage.keys.mailbox("lamp")
     last = loaded.cursor if loaded.rewound else "+"
     entries = stage.connection.command(range_command(mailbox, loaded.rewound or loaded.cursor, last, count))
-    return plan(Lamps, loaded, entries, stage.limits, time.monotonic, owner=owner, max_seconds=60)
+    return plan(code, loaded, entries, stage.limits, time.monotonic, owner=owner, max_seconds=60)
 
 
-def step(stage: Stage, owner: Owner, loaded: Loaded, count: int = 100) -> Loaded:
-    found = planned(stage, owner, loaded, count)
+def step(
+    stage: Stage, owner: Owner, loaded: Loaded, count: int = 100, code: type[Agent[Lamp]] = Lamps
+) -> Loaded:
+    found = planned(stage, owner, loaded, count, code)
     stage.do(commit(stage.keys, stage.limits, found.commit))
     return found.after
 
@@ -82,6 +95,30 @@ def test_what_waits_lies_before_the_cursor_and_goes_when_it_is_applied(stage: St
     assert stage.ids(stage.keys.mailbox("lamp")) == []
     assert (stage.agent("lamp")["rewound"], stage.agent("lamp")["postponed"]) == ("", "0")
     assert '"seen":["a","b"]' in stage.agent("lamp")["state"]
+
+
+@pytest.mark.parametrize("looking_back", [False, True])
+def test_what_waits_is_not_lost_when_newer_code_postpones_nothing(stage: Stage, looking_back: bool) -> None:
+    owner, loaded = stage.live("lamp")
+    first, second = put(stage, "lit.a", "a"), put(stage, "lit.b", "b")
+    if looking_back:
+        put(stage, "switch", "c")
+    loaded = step(stage, owner, loaded)
+    assert loaded.rewound == (FIRST if looking_back else "")
+
+    if not looking_back:
+        put(stage, "switch", "c")
+        put(stage, "switch", "d")
+        loaded = step(stage, owner, loaded, code=Later)
+        assert stage.ids(stage.keys.mailbox("lamp"))[:2] == [first, second]
+    loaded = step(stage, owner, loaded, code=Later)
+    assert (stage.agent("lamp")["rewound"], stage.agent("lamp")["postponed"]) == ("", "0")
+    if not looking_back:
+        loaded = step(stage, owner, stage.do(reload(stage.keys, owner)), code=Later)
+
+    assert stage.ids(stage.keys.mailbox("lamp")) == []
+    seen = '"seen":["a","b"]' if looking_back else '"seen":["c","a","b","d"]'
+    assert seen in stage.agent("lamp")["state"]
 
 
 @pytest.mark.parametrize("value", ["applied", None])

@@ -109,7 +109,7 @@ def plan(
     """
     if not entries:
         raise BadInput(f"{loaded.agent}: there is nothing to plan: no entries")
-    batch = _kind_of_batch(agent_type)(agent_type, loaded, limits, owner, refused)
+    batch = _kind_of_batch(agent_type, loaded)(agent_type, loaded, limits, owner, refused)
     if loaded.careful_until and is_careful(loaded, entries[0][0]):
         max_signals = 1
     take, add_time = batch.take, batch.times.add
@@ -127,9 +127,9 @@ def plan(
     return batch.planned()
 
 
-def _kind_of_batch(agent_type: type[Agent[Any]]) -> type[Batch]:
+def _kind_of_batch(agent_type: type[Agent[Any]], loaded: Loaded) -> type[Batch]:
     modes = agent_type.definition.modes
-    if modes is None or not modes.postponing:
+    if not (loaded.postponed or loaded.rewound) and (modes is None or not modes.postponing):
         return Batch
     from regrow_workers.postponing_batch import (
         PostponingBatch,  # it is built on this module; few types need it

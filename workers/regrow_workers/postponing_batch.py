@@ -2,6 +2,8 @@
 
 A change of mode ends the batch and goes back to the first postponed signal: they are looked at in their order, before
 whatever came after them, and those that still do not fit stay. A change among them goes back once more.
+
+So it is with the first signal after a deploy whose code postpones nothing any more: what waited is not left behind.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ class PostponingBatch(Batch):
     ) -> None:
         super().__init__(agent_type, loaded, limits, owner, refused)
         modes = self.definition.modes
-        assert modes is not None, "no other type postpones"
-        self.modes = modes
+        self.modes = modes if modes is not None and modes.postponing else None
+        """None: earlier code postponed what waits."""
         self.back = bool(loaded.rewound)
         self.rewound = loaded.rewound
         self.left = loaded.postponed
@@ -56,7 +58,7 @@ class PostponingBatch(Batch):
     ) -> bool:
         if self.changed and self.left:
             return False  # those that wait come first
-        mode = self.modes.of(self.state)
+        mode = self._mode()
         left = self.left
         self._kept = False
         if not super().take(entry, fields, checked, nowhere):
@@ -68,8 +70,12 @@ class PostponingBatch(Batch):
             self.cursor, self.rewound = self.loaded.cursor, entry
         else:
             self.passed += 1
-        self.changed = self.changed or self.modes.of(self.state) != mode
+        left_behind = self.modes is None and not self.back
+        self.changed = self.changed or left_behind or self._mode() != mode
         return True
+
+    def _mode(self) -> str:
+        return "" if self.modes is None else self.modes.of(self.state)
 
     def planned(self) -> CommitPlan:
         found = super().planned()
