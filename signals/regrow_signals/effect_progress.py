@@ -40,7 +40,10 @@ _WAIT: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an effect was at ``at_ms`` (the clock of Redis). ``value``: a number from 0 to 1, or a JSON object."""
+    """How far an effect was at ``at_ms`` (the clock of Redis), in this ``attempt``.
+
+    ``value``: a number from 0 to 1, or a JSON object.
+    """
 
     effect: str
     agent: str
@@ -77,9 +80,10 @@ def report_progress(keys: Keys, effect_id: str, token: str, text: str) -> Call[b
 
 def stored_progress(effect_id: str, record: Mapping[str, str]) -> Progress | None:
     """The last progress in an effect's record (``views.effect_record``); None: nothing was reported, or it is over."""
-    if "progress" not in record:
+    if "progress_attempt" not in record:
         return None
-    return _progress({**record, "effect": effect_id, "attempt": record.get("attempts")}, "progress_ms")
+    # Of the try that said so: `attempts` may count a later one by now, or that one no more.
+    return _progress({**record, "effect": effect_id, "attempt": record["progress_attempt"]}, "progress_ms")
 
 
 def watch(url: str, keys: Keys, agent: str, timeout: float | None) -> Generator[Progress]:

@@ -15,7 +15,7 @@ from regrow_signals import effect_progress
 from regrow_signals.async_connection import AsyncConnection
 from regrow_signals.connection import Connection
 from regrow_signals.effect_progress import report_progress
-from regrow_signals.effect_store import EffectClaimed, claim_effect, settle_effect
+from regrow_signals.effect_store import EffectClaimed, abandon, claim_effect, settle_effect
 from regrow_signals.errors import BadInput, CorruptKey, StoreUnavailable
 from regrow_signals.keys import Keys
 from regrow_workers.effects.progress_reports import AwaitedReports, Reports
@@ -74,6 +74,27 @@ def test_last_progress_is_in_the_record_until_the_effect_is_settled(
     )
     stage.do(settle_effect(stage.keys, ONE, "t", "done", "{}"))
     assert client.effect_progress(ONE) is None
+
+
+def test_progress_is_that_of_the_try_that_told_it(stage: Stage, client: Client) -> None:
+    stage.do(report_progress(stage.keys, ONE, "t", "0.9"))
+    stage.do(abandon(stage.keys, "fx", None))
+    waiting = client.effect_progress(ONE)
+    for token in ("t2", "t3"):
+        stage.do(claim_effect(stage.keys, ONE, node="fx", executor="fx.2", token=token))
+        if token == "t2":
+            stage.do(settle_effect(stage.keys, ONE, token, "retry", "{}", retry_in_ms=0))
+    running = client.effect_progress(ONE)
+
+    assert waiting is not None
+    assert (waiting.attempt, waiting.value) == (1, 0.9)
+    assert running == waiting
+    assert stage.raw.hget(stage.keys.effect(ONE), "attempts") == "2"
+
+    stage.do(report_progress(stage.keys, ONE, "t3", "0.1"))
+    found = client.effect_progress(ONE)
+    assert found is not None
+    assert (found.attempt, found.value) == (2, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -256,3 +277,22 @@ def test_in_a_loop_the_last_report_is_always_told_and_a_cancelled_call_is_stoppe
         return stopped
 
     assert asyncio.run(run()) == [ONE]
+
+
+def test_end_of_a_call_in_a_loop_costs_the_connection_nothing(stage: Stage, redis_url: str) -> None:
+    async def run() -> tuple[int, list[str]]:
+        stopped: list[str] = []
+        async with AsyncConnection.open(redis_url) as connection:
+            reports = AwaitedReports(connection, stage.keys, HELD, stopped.append)
+            stage.raw.hset(stage.keys.effect(ONE), "cancelled", "1")
+            reports("1")
+            for _ in range(3):
+                await asyncio.sleep(0)
+            reports.end()
+            reports("0.5")
+            while told(stage) != "1":
+                await asyncio.sleep(0.005)
+            await connection.call(settle_effect(stage.keys, ONE, "t", "done", "{}"))
+            return connection.generation, stopped
+
+    assert asyncio.run(run()) == (1, [])

@@ -18,7 +18,7 @@ if record[1] ~= 'claimed' or record[2] ~= ARGV[3] or ARGV[3] == '' or not record
   return {'refused', 'effect_claimed', record[8] or '', record[9] or ''}
 end
 local now = string.format('%.0f', now_ms())
-redis.call('HSET', effect, 'progress', ARGV[4], 'progress_ms', now)
+redis.call('HSET', effect, 'progress', ARGV[4], 'progress_ms', now, 'progress_attempt', record[5] or '0')
 -- Best effort: a user without the right to publish there keeps the record. The JSON of progress is put in as it is: cjson would change its numbers.
 redis.pcall('PUBLISH', ARGV[1] .. record[3], '{"effect":' .. cjson.encode(ARGV[2]) .. ',"agent":' .. cjson.encode(record[3]) ..
   ',"name":' .. cjson.encode(record[4] or '') .. ',"attempt":' .. (tonumber(record[5]) or 0) .. ',"tag":' ..

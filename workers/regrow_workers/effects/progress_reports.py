@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from regrow_signals.async_connection import AsyncConnection
 from regrow_signals.calls import Call
@@ -102,16 +102,15 @@ class AwaitedReports:
         self._loop.call_soon_threadsafe(self._wake)
 
     def end(self) -> None:
+        """The call is over. What is on its way gets there: to cancel it would cost the loop's connection its socket."""
         self._over = True
-        if self._task is not None:
-            self._task.cancel()
 
     def _wake(self) -> None:
         if self._task is None and not self._over:
             self._task = self._loop.create_task(self._send())
             self._task.add_done_callback(self._sent)
 
-    def _sent(self, task: asyncio.Task[Any]) -> None:
+    def _sent(self, task: asyncio.Task[None]) -> None:
         self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             _untold(self._held, error)
@@ -119,15 +118,17 @@ class AwaitedReports:
     async def _send(self) -> None:
         import asyncio
 
-        while (text := self._latest) is not None:
+        while not self._over and (text := self._latest) is not None:
             self._latest = None
             pause = INTERVAL
             try:
                 call = report_progress(self._keys, self._held.effect_id, self._held.token, text)
-                if await self._connection.call(call):
+                stop = await self._connection.call(call)
+                if stop and not self._over:
                     self._stop(self._held.effect_id)
             except EffectClaimed:
-                self._stop(self._held.effect_id)
+                if not self._over:  # another try of it may be in hand here
+                    self._stop(self._held.effect_id)
             except (StoreError, CorruptKey) as error:
                 pause = AWAY_PAUSE
                 _untold(self._held, error)
