@@ -18,6 +18,7 @@ from regrow_signals.limits import Limits
 from regrow_signals.scripts import declare
 
 __all__ = [
+    "RERING_MS",
     "ClaimedEffect",
     "EffectClaimed",
     "EffectGone",
@@ -33,6 +34,9 @@ __all__ = [
     "ring",
     "settle_effect",
 ]
+
+RERING_MS: Final = 4_000
+"""What was told and not claimed (RQ's Redis emptied, an executor killed between pop and claim) is told again then."""
 
 RING: Final = declare("ring", keys=["effects", "limits"], args=["prefix", "most", "rering_ms", "queue"])
 LIMITS: Final = declare("effect_limits", keys=["limits"], args=[], arg_tail="limits")

@@ -182,6 +182,23 @@ def test_executor_that_was_declared_lost_joins_anew_and_its_old_word_does_not_co
     assert [kind for kind, _ in outcomes(stage)] == ["own.double.done"]
 
 
+def test_executor_beats_on_past_a_damaged_key_and_tells_its_limits_again(
+    stage: Stage, executor: EffectExecutor
+) -> None:
+    node, exits = executor.node, stage.keys.exits
+    stage.raw.delete(exits, stage.keys.limits)
+    stage.raw.set(exits, "junk")
+    stage.raw.delete(stage.keys.node(node))
+    wait_until(lambda: stage.raw.exists(stage.keys.limits), "it tries to join")
+    assert executor.node == node
+
+    stage.raw.delete(exits)
+
+    wait_until(lambda: executor.node != node, "it joins under another id")
+    order(stage, 1)
+    assert one(executor).call()
+
+
 def test_effect_that_it_does_not_know_is_given_back(stage: Stage, executor: EffectExecutor) -> None:
     [effect_id] = order(stage, 1, name="own.other", retries=3)
     assert executor.take(wait=1) == []

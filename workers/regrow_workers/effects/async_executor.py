@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 
 from regrow_signals.async_connection import AsyncConnection
 from regrow_signals.calls import Call, Command
-from regrow_signals.effect_store import ClaimedEffect, Ring, announce_limits, ring
+from regrow_signals.effect_store import RERING_MS, ClaimedEffect, Ring, announce_limits, ring
 from regrow_signals.errors import CorruptKey, FateUnknown, StoreError, StoreUnavailable
 from regrow_signals.keys import Keys
 from regrow_workers import log
@@ -55,7 +55,6 @@ __all__ = ["AsyncExecutor", "run_async_executor"]
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
-RERING_MS: Final = 4_000
 LONGEST_WAIT: Final = 0.5
 SHOW_SECONDS: Final = 0.5
 HEED_SECONDS: Final = 0.5

@@ -21,8 +21,8 @@ from regrow_signals import nodes
 from regrow_signals.calls import Call, Command
 from regrow_signals.connection import Connection
 from regrow_signals.durations import Duration, to_seconds
-from regrow_signals.effect_store import Rung, abandon, announce_limits, ring
-from regrow_signals.errors import BadInput, CorruptKey, FateUnknown, StoreUnavailable
+from regrow_signals.effect_store import RERING_MS, Rung, abandon, announce_limits, ring
+from regrow_signals.errors import BadInput, FateUnknown, StoreError, StoreUnavailable
 from regrow_signals.ids import check_id
 from regrow_signals.keys import Keys
 from regrow_signals.limits import Limits
@@ -49,7 +49,6 @@ __all__ = ["EffectCall", "EffectExecutor"]
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
-RERING_MS: Final = 4_000
 HEARTBEAT: Final = 0.5
 """Seconds between two beats; ``REGROW_NODE_TIMEOUT`` of the watchdog is 3 by default."""
 
@@ -143,7 +142,6 @@ class EffectExecutor:
 
     def __enter__(self) -> Self:
         """Join; waits while Redis is away."""
-        self._answered(announce_limits(self.keys, limits_of(self._effects)))
         self._join()
         self._beats.start()
         return self
@@ -222,6 +220,8 @@ class EffectExecutor:
             self._ended.wait(self._watch.failed(error))
 
     def _join(self) -> None:
+        """Also after a loss, which may be one of Redis's memory: so the limits are told again."""
+        self._answered(announce_limits(self.keys, limits_of(self._effects)))
         node = f"{self._name}-{os.getpid()}-{secrets.token_hex(4)}"
         self._answered(
             nodes.join(
@@ -235,16 +235,14 @@ class EffectExecutor:
         with Connection.open(self._url, name=f"regrow:{self._name}:beats"[:200]) as connection:
             while not self._ended.wait(HEARTBEAT):
                 try:
-                    reply = connection.call(nodes.beat(self.keys, self.node, (), load=0))
+                    if not connection.call(nodes.beat(self.keys, self.node, (), load=0)).known:
+                        # What it held was given to others: its outcomes will be refused.
+                        log.event(_LOG, "executor_was_lost", level=logging.WARNING, node=self.node)
+                        self._join()
                 except (StoreUnavailable, FateUnknown):
                     continue
-                except CorruptKey as error:
+                except StoreError as error:  # a damaged key, a missing right: the next beat may fare better
                     log.event(_LOG, "beat_refused", level=logging.ERROR, node=self.node, error=str(error))
-                    continue
-                if not reply.known:
-                    # What it held was given to others: its outcomes will be refused.
-                    log.event(_LOG, "executor_was_lost", level=logging.WARNING, node=self.node)
-                    self._join()
 
     def _answered(self, call: Call[T]) -> T:
         """Ask until Redis answers; refusals are raised. After ``close`` one try."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from regrow_signals.calls import Command
 from regrow_signals.connection import Connection
-from regrow_signals.effect_store import ring
+from regrow_signals.effect_store import RERING_MS, ring
 from regrow_signals.errors import CorruptKey, StoreError
 from regrow_signals.keys import Keys
 from regrow_workers import log
@@ -20,9 +20,6 @@ from regrow_workers.store_watch import StoreWatch
 __all__ = ["Ringer", "room_for_bells"]
 
 _LOG = logging.getLogger(__name__)
-
-RERING_MS: Final = 4_000
-"""A doorbell that was lost (RQ's Redis emptied, an executor killed between pop and claim) is rung again after this."""
 
 BELLS_PER_EXECUTOR: Final = 16
 FEWEST_BELLS: Final = 64
