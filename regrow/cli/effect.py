@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from regrow.cli.output import json_option, print_json, stamp, table
 from regrow.cli.session import Session
 from regrow_signals import views
+from regrow_signals.calls import Command
 from regrow_signals.effect_progress import stored_progress
 from regrow_signals.effect_store import EffectGone, intervene
 from regrow_signals.effect_tags import cancel_tagged
@@ -122,19 +124,18 @@ def _settle(session: Session, effect: str, outcome: str, value: Any, *, force: b
 
 def _effects(session: Session, agent: str | None, count: int) -> list[dict[str, str]]:
     most = MOST if agent is not None else count
-    ids: list[str] = []
-    parked: dict[str, str] = {}
-    for awaited in (False, True):
-        due: list[str] = session.connection.command(
-            views.effect_ids(session.keys, awaited=awaited, count=most)
-        )
-        ids += due
-        for name in session.connection.command(views.limited_names(session.keys)):
-            waiting: list[str] = session.connection.command(
-                views.parked_ids(session.keys, name, awaited=awaited, count=most)
-            )
-            parked |= dict.fromkeys(waiting, "1")
-    ids += parked
+    names: list[str] = session.connection.command(views.limited_names(session.keys))
+    queues = (False, True)
+    due = _lists(session, [views.effect_ids(session.keys, awaited=queue, count=most) for queue in queues])
+    parked = _lists(
+        session,
+        [
+            views.parked_ids(session.keys, name, awaited=queue, count=most)
+            for queue in queues
+            for name in names
+        ],
+    )
+    ids = list(due | parked)
     records = session.connection.pipeline([views.effect_record(session.keys, effect) for effect in ids])
     found: list[dict[str, str]] = []
     for effect, record in zip(ids, records, strict=True):
@@ -143,6 +144,16 @@ def _effects(session: Session, agent: str | None, count: int) -> list[dict[str, 
         if record and agent in (None, record.get("agent")):
             found.append({"effect": effect, **record, **({"parked": "1"} if effect in parked else {})})
     return found[: 2 * count if agent is None else count]
+
+
+def _lists(session: Session, commands: Sequence[Command[list[str]]]) -> dict[str, None]:
+    """What all of them list, in this order, each once: an effect may go from one list to another meanwhile."""
+    found: dict[str, None] = {}
+    for answer in session.connection.pipeline(commands):
+        if isinstance(answer, RegrowError):
+            raise answer
+        found |= dict.fromkeys(answer)
+    return found
 
 
 def _progress(record: dict[str, str]) -> str:

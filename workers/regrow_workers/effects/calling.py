@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar, cast
 
 from regrow_signals.calls import Call, Op
@@ -56,31 +55,33 @@ class Prepared:
 
 
 def drive(op: Op[T], ask: Callable[[Call[Any]], Any]) -> T:
-    """Carry an Op out with ``ask``, which waits until Redis has answered; refusals are raised in the Op."""
-    proceed: Callable[[], Any] = partial(next, op)
-    while True:
-        try:
-            call = cast("Call[Any]", proceed())
-        except StopIteration as end:
-            return cast("T", end.value)
-        try:
-            proceed = partial(op.send, ask(call))
-        except RegrowError as error:
-            proceed = partial(op.throw, error)
+    """As ``Connection.run``, with an ``ask`` that waits until Redis has answered."""
+    try:
+        step = next(op)
+        while True:
+            try:
+                answer = ask(cast("Call[Any]", step))
+            except RegrowError as error:
+                step = op.throw(error)
+            else:
+                step = op.send(answer)
+    except StopIteration as end:
+        return cast("T", end.value)
 
 
 async def drive_async(op: Op[T], ask: Callable[[Call[Any]], Awaitable[Any]]) -> T:
     """As ``drive``, awaited."""
-    proceed: Callable[[], Any] = partial(next, op)
-    while True:
-        try:
-            call = cast("Call[Any]", proceed())
-        except StopIteration as end:
-            return cast("T", end.value)
-        try:
-            proceed = partial(op.send, await ask(call))
-        except RegrowError as error:
-            proceed = partial(op.throw, error)
+    try:
+        step = next(op)
+        while True:
+            try:
+                answer = await ask(cast("Call[Any]", step))
+            except RegrowError as error:
+                step = op.throw(error)
+            else:
+                step = op.send(answer)
+    except StopIteration as end:
+        return cast("T", end.value)
 
 
 def take(
