@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 from regrow import Agent, Signal, State, Step, Supervisor, handles
@@ -23,6 +24,11 @@ class Turnstiles(Agent[Turnstile], name="turnstiles", mode_field="side", unhandl
     @handles("even", mode="even")
     def take(self, turnstile: Turnstile, signal: Signal) -> Step[Turnstile]:
         return turnstile.evolve(seen=(*turnstile.seen, signal.value))
+
+    @handles("saw", mode="even")
+    def saw(self, turnstile: Turnstile, signal: Signal) -> Step[Turnstile]:
+        os.closerange(3, 64)  # the connection, and what the node watches it by
+        return turnstile
 
 
 tree = Supervisor("stage", [Turnstiles.child("turnstile", max_kills=1000)], max_restarts=1000, max_seconds=1)

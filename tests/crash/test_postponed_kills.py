@@ -58,3 +58,29 @@ def test_postponed_signals_are_applied_once_and_in_order_though_the_worker_is_ki
     finally:
         system.end()
         server.kill()
+
+
+def test_a_postponed_signal_that_takes_its_process_down_is_the_one_that_is_charged(tmp_path: Path) -> None:
+    server = PrivateServer(tmp_path)
+    server.start()
+    system = SupervisedSystem(server, "tests.crash.postponing_app:tree")
+    try:
+        system.watchdog()
+        system.node()
+        wait_until(lambda: system.is_running("turnstile"), "the agent runs", LONG)
+        for signal, number in (("even", 2), ("saw", 0), ("even", 4), ("odd", 1), ("turn", 0)):
+            system.client.send("turnstile", signal, number)
+
+        letters = views.dead_letters(system.keys, "turnstile")
+        wait_until(lambda: system.look.command(letters), "it is given up", LONG)
+        wait_until(
+            lambda: system.client.state("turnstile", Turnstiles).seen == (1, 2, 4),
+            "all others are taken",
+            LONG,
+        )
+
+        [(_, letter)] = system.look.command(letters)
+        assert (letter["type"], letter["reason"]) == ("saw", "max_attempts")
+    finally:
+        system.end()
+        server.kill()

@@ -16,7 +16,7 @@ from regrow_signals.nodes import ExitReport, report_exit
 from regrow_signals.pool import Claimed, PlainCommit, plain_commit
 from regrow_workers import batch
 from regrow_workers.agent import Agent
-from regrow_workers.batch import Ends
+from regrow_workers.batch import CommitPlan, Ends
 from regrow_workers.fail_points import FailPoints
 from regrow_workers.fork_copies import leave_if_copied
 from regrow_workers.pool_hand import InHand
@@ -69,12 +69,7 @@ def apply_claimed(
             check_every=settings.check_every,
             refused=refused,
         )
-        commit: PlainCommit | list[Call[Any]] = []
-        if plan.taken:
-            plain = plan.ends is None and is_plain(plan.commit)
-            commit = (
-                plain_commit(limits, plan.commit) if plain else [agents.commit(keys, limits, plan.commit)]
-            )
+        work = _made_true(keys, limits, owner, plan)
     except MemoryError:
         raise
     except UnreadableState as error:
@@ -86,9 +81,14 @@ def apply_claimed(
     leave_if_copied()
     check()
     slot.note(Phase.STORING)
-    if plan.ends is None or isinstance(commit, PlainCommit):
-        return commit
-    return [*commit, *_ends(keys, owner, plan.ends)]
+    return work
+
+
+def _made_true(keys: Keys, limits: Limits, owner: Owner, plan: CommitPlan) -> PlainCommit | list[Call[Any]]:
+    if plan.taken and plan.ends is None and is_plain(plan.commit):
+        return plain_commit(limits, plan.commit)
+    calls: list[Call[Any]] = [agents.commit(keys, limits, plan.commit)] if plan.taken else []
+    return calls if plan.ends is None else [*calls, *_ends(keys, owner, plan.ends)]
 
 
 def cannot_read(keys: Keys, owner: Owner, why: str) -> list[Call[Any]]:

@@ -134,8 +134,14 @@ def encode_state(state: State, *, max_bytes: int | None = None) -> str:
         raise TooLarge(f"{cls.__name__} is {len(raw):,} bytes as JSON; max_state is {max_bytes:,}")
     if shape.may_hide_nonfinite:
         check_finite(state, cls.__name__)
-    if shape.may_nest or len(text) > _LONGEST_NUMBER or "NaN" in text or "Infinity" in text:
-        _check_readable(cls, text)
+    # Parsed again only where a quick look cannot rule out that it is unreadable.
+    if (
+        "NaN" in text
+        or "Infinity" in text
+        or (len(text) > _LONGEST_NUMBER and _LONG_NUMBER.search(text))
+        or (shape.may_nest and text.count("[") + text.count("{") > _DEPTH_BOUND)
+    ):
+        loads(text, max_depth=_DEPTH_BOUND, what=cls.__name__)
     return text
 
 
@@ -248,14 +254,3 @@ def _refused_change(cls: type[State], changes: Mapping[str, Any], error: Validat
 
 def _unknown_field(cls: type[State], name: str) -> BadInput:
     return BadPayload(f"{cls.__name__} has no field {name!r}{did_you_mean(name, cls.__pydantic_fields__)}")
-
-
-def _check_readable(cls: type[State], text: str) -> None:
-    """Text is parsed again only where a quick look cannot rule out that it is unreadable."""
-    if (
-        "NaN" in text
-        or "Infinity" in text
-        or (len(text) > _LONGEST_NUMBER and _LONG_NUMBER.search(text))
-        or text.count("[") + text.count("{") > _DEPTH_BOUND
-    ):
-        loads(text, max_depth=_DEPTH_BOUND, what=cls.__name__)

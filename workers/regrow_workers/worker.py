@@ -188,9 +188,10 @@ class Worker:
             return [], None
         plan: CommitPlan | None = self._plan(loaded, entries)
         while plan is not None and plan.taken:
-            entries = entries[plan.taken :] if plan.after.rewound != agents.FIRST else []
-            sent = self._send_commit(plan, entries)
-            ahead, after = None, plan.after
+            after, last = plan.after, entries[plan.taken - 1][0]
+            entries = entries[plan.taken :] if after.rewound != agents.FIRST else []
+            sent = self._send_commit(plan, last, entries, after)
+            ahead = None
             if entries and plan.ends is None and not agents.is_careful(after, entries[0][0]):
                 ahead = self._plan_ahead(after, entries)
             read = self._receive_commit(plan, sent, after)
@@ -375,22 +376,22 @@ class Worker:
             self._base = replace(loaded, rewound="")
         return entries
 
-    def _send_commit(self, plan: CommitPlan, rest: Entries) -> Sent:
-        """Send a commit, and in the same round trip read on after the ``rest`` that is in hand."""
+    def _send_commit(self, plan: CommitPlan, last: str, rest: Entries, after: Loaded) -> Sent:
+        """Send a commit, whose last signal is ``last``; in the same round trip read on after the ``rest`` in hand."""
         try:
             self._own.check()
         except DescriptorsLost:
             # One of these transitions did it. Where it was one of many, the next life tries them one by one.
             if plan.taken == 1:
-                self._slot.begin(plan.commit.cursor)
+                self._slot.begin(last)
             raise
         self._slot.note(Phase.STORING)
         self._fail.reach("before_commit")
         commit = agents.commit(self._keys, self._limits, plan.commit)
-        last = rest[-1][0] if rest else plan.commit.cursor
-        read = stream_command(self._mailbox, last, self._settings.read_count, None)
+        read_after = rest[-1][0] if rest else plan.commit.cursor
+        read = stream_command(self._mailbox, read_after, self._settings.read_count, None)
         # Postponed signals are read by themselves: they come before the cursor.
-        more = len(rest) <= self._settings.read_count and not plan.after.rewound
+        more = len(rest) <= self._settings.read_count and not after.rewound
         return self._connection.send([commit, read] if more else [commit])
 
     def _receive_commit(self, plan: CommitPlan, sent: Sent, after: Loaded) -> Entries | None:
